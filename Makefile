@@ -1,0 +1,56 @@
+# make demo: venv, install, the whole pipeline on the embedded corpus.   make test: the same, then every test.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONFIG ?=
+# Tests on real data look here and skip, with the reason, where it is absent.
+export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
+
+.PHONY: help install demo run ui test check format lock clean
+
+help:
+	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
+	@echo "make test    install, run every test"
+	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
+	@echo "make ui      compare the runs in the MLflow UI"
+	@echo "make format  let the formatters rewrite the code"
+	@echo "make lock    write the installed versions to requirements.lock"
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+install: $(VENV)/installed
+
+demo: install
+	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --quiet rules
+	@$(BIN)/alignlens report --print $(if $(CONFIG),--configfile $(CONFIG))
+
+ui: install
+	$(BIN)/alignlens ui
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --lint
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile rules
+
+lock: install
+	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' | sort -f; } > lock.new
+	mv lock.new requirements.lock
+
+clean:
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

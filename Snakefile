@@ -1,0 +1,44 @@
+# alignlens: from parallel text to scored, tracked word alignments.
+#
+#   snakemake --cores all                                              the embedded demo
+#   snakemake --cores all --configfile config/presets/hansards.yaml    real data
+#
+# Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
+#   data/{dataset}/{split}.{side}                                   prepared text and gold links
+#   subwords/{dataset}/  pieces/{dataset}/{split}.{side}            BPE models, segmented text
+#   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
+#   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
+#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+#   report/                                                         tables, figures, report.html
+from snakemake.utils import min_version
+
+min_version("9.10")
+
+
+configfile: "config/config.yaml"
+
+
+report: "report/workflow.rst"
+
+
+include: "rules/common.smk"
+include: "rules/data.smk"
+include: "rules/subwords.smk"
+include: "rules/aligners.smk"
+include: "rules/score.smk"
+include: "rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        plan.targets(),
+
+
+# Journals are complete by now; this fills MLflow from them, and never fails a run.
+onsuccess:
+    shell("python -m alignlens track sync --results results --preset {plan.settings.preset}")
+
+
+onerror:
+    shell("python -m alignlens track sync --results results --preset {plan.settings.preset}")

@@ -1,0 +1,45 @@
+# Datasets: fetched or generated, verified, cleaned. Which files a dataset has depends on its kind.
+PREPARED = [*expand(f"{ROOT}/data/{{{{dataset}}}}/{{split}}.{{side}}", split=SPLITS, side=SIDES)]
+PREPARED += [f"{ROOT}/data/{{dataset}}/preparation.json"]
+GOLD = [f"{ROOT}/data/{{dataset}}/test.gold"]
+CAUSES = [f"{ROOT}/data/{{dataset}}/{name}" for name in ("dev.gold", "dev.causes", "test.causes")]
+
+
+rule prepare_text:
+    output:
+        PREPARED,
+    log:
+        f"{ROOT}/data/{{dataset}}/prepare.log",
+    benchmark:
+        f"{ROOT}/benchmarks/prepare/{{dataset}}.tsv"
+    params:
+        definition=lambda wildcards: json.dumps(plan.definition(wildcards.dataset), sort_keys=True),
+        settings=json.dumps(plan.preparation_settings(), sort_keys=True),
+        preset=plan.settings.preset,
+        folder=f"{ROOT}/data/{{dataset}}",
+        code=code_version("alignlens.cli.data"),
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    wildcard_constraints:
+        dataset=plan.choice("text"),
+    conda:
+        "../envs/alignlens.yaml"
+    shell:
+        "python -m alignlens data prepare {wildcards.dataset} --definition {params.definition:q}"
+        " --settings {params.settings:q} --preset {params.preset} --out {params.folder}"
+        " --journal {params.folder}/prepare.journal.jsonl 2> {log}"
+
+
+use rule prepare_text as prepare_aligned_text with:
+    output:
+        PREPARED + GOLD,
+    wildcard_constraints:
+        dataset=plan.choice("gold"),
+
+
+use rule prepare_text as generate_synthetic_text with:
+    output:
+        PREPARED + GOLD + CAUSES,
+    wildcard_constraints:
+        dataset=plan.choice("synthetic"),

@@ -1,0 +1,38 @@
+# Links against gold links: AER, precision, recall, F1, with intervals.
+
+
+rule score:
+    input:
+        gold=f"{ROOT}/data/{{dataset}}/test.gold",
+        text=list(text_of("test").values()),
+        links=lambda wildcards: [
+            f"{ROOT}/links/{RUN}/{links}.pharaoh".format(**wildcards) for links in plan.links_of(wildcards.dataset)
+        ],
+        models=lambda wildcards: [
+            f"{ROOT}/aligners/{RUN}/{direction}/model".format(**wildcards)
+            for direction in plan.directions(wildcards.dataset)
+        ],
+    output:
+        metrics=f"{ROOT}/scores/{RUN}/metrics.json",
+        sentences=f"{ROOT}/scores/{RUN}/sentences.csv",
+    log:
+        f"{ROOT}/scores/{RUN}/score.log",
+    benchmark:
+        f"{ROOT}/benchmarks/score/{RUN}.tsv"
+    params:
+        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        about=lambda wildcards: about(
+            wildcards,
+            pair=plan.dataset(wildcards.dataset).pair,
+            directions=plan.directions(wildcards.dataset),
+        ),
+        code=code_version("alignlens.cli.score"),
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    conda:
+        "../envs/alignlens.yaml"
+    shell:
+        "python -m alignlens score --gold {input.gold} --source {input.text[0]} --target {input.text[1]}"
+        " --links {input.links} --trained-as {input.models[0]} {params.interval} --out {output.metrics}"
+        " --per-sentence {output.sentences} --journal {output.metrics}.journal.jsonl --about {params.about:q} 2> {log}"

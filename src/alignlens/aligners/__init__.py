@@ -1,0 +1,1 @@
+"""External word aligners behind one interface: train on text, store, apply to any text."""

@@ -1,0 +1,188 @@
+"""The aligners of the SIL Thot library (``sil-thot``): training, storing, loading, aligning.
+
+Everything runs on one thread. With several, Thot adds up expected counts in an order that changes from run to
+run, and fast_align and IBM4 give other links each time; both directions and several aligners still fill a
+machine as separate jobs.
+
+A model that starts from another one (HMM from IBM1, IBM4 from HMM) always starts from its *stored* form, so that
+a chain trained in one process and one trained job by job end with the same model.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignlens.aligners.registry import LIBRARY, spec_of
+from alignlens.alignment.links import Alignment
+from alignlens.errors import InputError, ToolError
+from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Sentences = Sequence[Sequence[str]]
+
+log = logging.getLogger(__name__)
+
+_EM_ITERATIONS = 5
+_PAIRS_AT_ONCE = 500
+_PREFIX = "model"
+_CLASSES = {
+    "fast_align": "FastAlignModel",
+    "ibm1": "Ibm1AlignmentModel",
+    "hmm": "HmmAlignmentModel",
+    "ibm4": "Ibm4AlignmentModel",
+    "eflomal": "EflomalAlignmentModel",
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a stored model was trained on; kept beside it as ``training.json``."""
+
+    aligner: str
+    library: str
+    pairs: int
+    skipped_empty: int
+    skipped_too_long: int
+    seed: int
+
+
+def train(
+    name: str, source: Sentences, target: Sentences, directory: Path, parent: Path | None = None, seed: int = 1
+) -> Training:
+    """Trains an aligner that explains each target word by one source word, and stores it in ``directory``.
+
+    ``parent`` is the stored model to start from (see the registry) trained on the same text; without one it is
+    trained first. ``seed`` matters to the sampler of eflomal only. Pairs with an empty side, or longer than the
+    library takes, are left out and counted.
+    """
+    spec = spec_of(name)
+    if spec.parent is not None and parent is None:
+        with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
+            parent = Path(scratch) / spec.parent
+            train(spec.parent, source, target, parent, seed=seed)
+            return train(name, source, target, directory, parent, seed)
+    alignment = _library()
+    skipped_empty = skipped_too_long = 0
+    if spec.parent is None:
+        model = getattr(alignment, _CLASSES[name])()
+        if name == "fast_align":
+            model.variational_bayes = True
+        if name == "eflomal":
+            model.seed, model.deterministic = seed, True
+        for source_words, target_words in zip(source, target, strict=True):
+            if not source_words or not target_words:
+                skipped_empty += 1
+            elif max(len(source_words), len(target_words)) > model.max_sentence_length:
+                skipped_too_long += 1
+            else:
+                model.add_sentence_pair(list(source_words), list(target_words))
+    else:
+        assert parent is not None
+        started = StoredAligner.load(parent, wanted=spec.parent)
+        skipped_empty, skipped_too_long = started.training.skipped_empty, started.training.skipped_too_long
+        model = started.model
+        if name == "ibm4":
+            model = _fit(alignment.Ibm3AlignmentModel(model), "ibm3")
+        model = getattr(alignment, _CLASSES[name])(model)
+    _fit(model, name)
+    training = Training(
+        name, f"{LIBRARY} {version(LIBRARY)}", int(model.num_sentence_pairs), skipped_empty, skipped_too_long, seed
+    )
+    with atomic_directory(directory) as temporary:
+        if not model.print(str(temporary / _PREFIX)):
+            raise ToolError(f"{LIBRARY} could not store the {name} model in {directory}. Check the free disk space.")
+        write_json(temporary / "training.json", asdict(training))
+    return training
+
+
+@dataclass(frozen=True)
+class StoredAligner:
+    """A trained aligner, ready to align any text; the same text gives the same links every time."""
+
+    training: Training
+    model: Any
+
+    @classmethod
+    def load(cls, directory: Path, wanted: str | None = None) -> StoredAligner:
+        """Returns the aligner stored in ``directory`` by ``train``."""
+        record = directory / "training.json"
+        if not record.is_file():
+            raise InputError("not a stored aligner.", directory, advice="Give a directory made by alignlens aligner.")
+        training = Training(**json.loads(record.read_text(encoding="utf-8")))
+        if wanted is not None and training.aligner != wanted:
+            raise InputError(f"holds {training.aligner}, not {wanted}.", directory, advice="Give the right model.")
+        model = getattr(_library(), _CLASSES[spec_of(training.aligner).name])()
+        if not model.load(str(directory / _PREFIX)):
+            raise InputError(f"{LIBRARY} cannot load this model.", directory, advice="Train it again.")
+        return cls(training, model)
+
+    def align(self, source: Sentences, target: Sentences, name: Path | str = "input") -> Alignment:
+        """Returns one link at most per target word; a pair with an empty side has none.
+
+        ``name`` is the file to name when a sentence is longer than the library takes.
+        """
+        limit = int(self.model.max_sentence_length)
+        pairs = list(zip(source, target, strict=True))
+        for number, pair in enumerate(pairs, start=1):
+            longest = max(map(len, pair))
+            if longest > limit:
+                raise InputError(
+                    f"{longest} words, but {self.training.aligner} takes {limit} at most.", name, number, "Split it."
+                )
+        filled = [k for k, (left, right) in enumerate(pairs) if left and right]
+        links = []
+        with Progress(f"align with {self.training.aligner}", len(filled)) as progress:
+            for start in range(0, len(filled), _PAIRS_AT_ONCE):
+                chosen = filled[start : start + _PAIRS_AT_ONCE]
+                found = self.model.get_best_alignments(
+                    [list(pairs[k][0]) for k in chosen], [list(pairs[k][1]) for k in chosen]
+                )
+                if len(found) != len(chosen):
+                    raise ToolError(f"{LIBRARY} aligned {len(found)} of {len(chosen)} sentence pairs of {name}.")
+                for k, (_, matrix) in zip(chosen, found, strict=True):
+                    cells = np.argwhere(matrix.to_numpy()).astype(np.int64)
+                    links.append(np.column_stack((np.full(len(cells), k, dtype=np.int64), cells)))
+                progress.advance(len(chosen))
+        table = np.concatenate(links) if links else np.empty((0, 3), dtype=np.int64)
+        return Alignment.from_arrays(table[:, 0], table[:, 1], table[:, 2], len(pairs))
+
+
+def _fit(model: Any, name: str) -> Any:
+    """Returns the model after its training iterations; eflomal sets their number from the size of the text."""
+    model.start_training()
+    if model.num_sentence_pairs == 0:
+        raise ToolError(f"{name}: no sentence pair to train on. Give text with words on both sides.")
+    iterations = int(model.scheduled_iterations) if name == "eflomal" else _EM_ITERATIONS
+    with Progress(f"train {name} on {model.num_sentence_pairs:,} pairs", iterations, "iterations") as progress:
+        for _ in range(iterations):
+            model.train()
+            progress.advance()
+    model.end_training()
+    log.info("trained %s on %d pairs", name, model.num_sentence_pairs)
+    return model
+
+
+def _library() -> Any:
+    """Returns ``thot.alignment``, loaded so that its own OpenMP runtime uses one thread."""
+    previous = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        import thot.alignment
+    finally:
+        if previous is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = previous
+    return thot.alignment

@@ -1,0 +1,1 @@
+"""The ``Alignment`` type, its file formats, and symmetrisation."""

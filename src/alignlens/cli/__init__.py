@@ -1,0 +1,1 @@
+"""Thin verbs: parse, call one function, write."""

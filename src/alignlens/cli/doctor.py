@@ -1,0 +1,145 @@
+"""``alignlens doctor``: does everything this project needs work on this machine?"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.aligners.registry import ALIGNERS
+from alignlens.errors import AlignlensError
+from alignlens.tracking.address import display_uri, tracking_uri
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+_OLDEST_PYTHON = (3, 11)
+_DISK_GIB = 5
+_SOURCE = [["das", "haus"], ["das", "buch"], ["ein", "buch"]]
+_TARGET = [["the", "house"], ["the", "book"], ["a", "book"]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the list; ``state`` is ``ok``, ``missing`` (not needed here) or ``fail``."""
+
+    what: str
+    state: str
+    detail: str
+    advice: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("--results", type=Path, default=Path("results"), help="results folder (default: results)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.epilog = "example:\n  alignlens doctor\n\nworks without a network; exits with 2 if anything needed fails"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints every check as it is made; returns 2 if one failed."""
+    checks = []
+    for check in _checks(args.results):
+        checks.append(check)
+        if not args.json:
+            advice = f"\n      {check.advice}" if check.advice else ""
+            print(f"{check.state:>7}  {check.what}: {check.detail}{advice}", flush=True)
+    failed = [check for check in checks if check.state == "fail"]
+    if args.json:
+        print(json.dumps({"ok": not failed, "checks": [asdict(check) for check in checks]}, indent=2))
+    return 2 if failed else 0
+
+
+def _checks(results: Path) -> Iterator[Check]:
+    yield _python()
+    for package in ("snakemake", "mlflow", "pandas", "numpy", "sentencepiece", "sacrebleu", "sil-thot"):
+        yield _package(package)
+    yield _torch()
+    for name in ALIGNERS:
+        yield _aligner(name)
+    yield _store(results)
+    yield _disk(results)
+    yield _slurm()
+
+
+def _python() -> Check:
+    found = platform.python_version()
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        return Check("Python", "fail", found, "Python 3.11 or newer is needed.")
+    return Check("Python", "ok", f"{found} on {platform.system()}, {os.cpu_count()} cores")
+
+
+def _package(name: str) -> Check:
+    try:
+        return Check(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Check(name, "fail", "not installed", "Run make install.")
+
+
+def _torch() -> Check:
+    try:
+        import torch
+    except ImportError as error:
+        return Check("torch", "fail", f"cannot be imported ({error})", "Run make install.")
+    product = float((torch.ones(3, 3) @ torch.ones(3, 3)).sum())
+    if product != 27:
+        return Check("torch", "fail", f"3 x 3 product sums to {product}", "Reinstall torch.")
+    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "CPU only"
+    return Check("torch", "ok", f"{torch.__version__}, {device}")
+
+
+def _aligner(name: str) -> Check:
+    """Trains on three sentence pairs and aligns two."""
+    what = f"aligner {name}"
+    try:
+        from alignlens.aligners.thot_models import StoredAligner, train
+
+        with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
+            model = Path(scratch) / name
+            train(name, _SOURCE, _TARGET, model)
+            links = StoredAligner.load(model).align(_SOURCE[:2], _TARGET[:2])
+    except (ImportError, AlignlensError) as error:
+        return Check(what, "fail", str(error), "Run make install.")
+    return Check(what, "ok", f"{links.keys.size} links on two sentences")
+
+
+def _store(results: Path) -> Check:
+    uri = tracking_uri(results)
+    shown = display_uri(uri)
+    if not uri.startswith("sqlite:"):
+        return Check("MLflow store", "ok", f"{shown} (a server; 'alignlens track sync' says whether it answers)")
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=results):
+            return Check("MLflow store", "ok", f"{shown}, folder writable")
+    except OSError as error:
+        return Check("MLflow store", "fail", f"{results}: {error.strerror}", "Choose another folder with --results.")
+
+
+def _disk(results: Path) -> Check:
+    folder = next(parent for parent in (results.resolve(), *results.resolve().parents) if parent.exists())
+    free = shutil.disk_usage(folder).free / 2**30
+    if free < _DISK_GIB:
+        return Check("disk", "fail", f"{free:.1f} GiB free", f"At least {_DISK_GIB} GiB should be free.")
+    return Check("disk", "ok", f"{free:.0f} GiB free")
+
+
+def _slurm() -> Check:
+    if shutil.which("sinfo") is None:
+        return Check("Slurm", "missing", "not on this machine (only needed to submit to a cluster)")
+    try:
+        answer = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return Check("Slurm", "fail", "sinfo does not answer", "Is the controller up?")
+    if answer.returncode != 0:
+        return Check("Slurm", "fail", answer.stderr.strip().splitlines()[0], "Is the controller up?")
+    return Check("Slurm", "ok", f"{len(answer.stdout.splitlines())} partition lines in sinfo")

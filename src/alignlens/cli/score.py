@@ -1,0 +1,185 @@
+"""``alignlens score``: links against gold links."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.alignment.gold import FORMATS, read_gold
+from alignlens.alignment.pharaoh import read_links
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import write_json, write_lines
+from alignlens.io.text import check_equal_counts, read_parallel, words
+from alignlens.metrics.aer import count_hits
+from alignlens.metrics.bootstrap import aer_interval, paired_test
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.alignment.gold import Gold
+    from alignlens.metrics.aer import Counts
+
+_ENOUGH_LINES_TO_JUDGE_THE_BASE = 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("--gold", required=True, help="gold links: i-j sure, ipj or i?j possible")
+    parser.add_argument("--links", required=True, nargs="+", help="links to score, zero-based Pharaoh; one row each")
+    parser.add_argument("--base", type=int, choices=(0, 1), default=0, help="gold counts words from 0 (default) or 1")
+    parser.add_argument("--links-base", type=int, choices=(0, 1), default=0, help="the same for the links")
+    parser.add_argument("--format", choices=FORMATS, default="pharaoh", help="format of the gold file")
+    parser.add_argument("--source", help="source text; with --target, every link is checked against it")
+    parser.add_argument("--target", help="target text")
+    parser.add_argument("--versus", help="second links file: paired bootstrap test of the first against it")
+    parser.add_argument("--level", type=float, default=95, help="level of the interval in percent (default 95)")
+    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (default 1000)")
+    parser.add_argument("--seed", type=int, default=1, help="bootstrap seed (default 1)")
+    parser.add_argument("--per-sentence", type=Path, metavar="CSV", help="write the scores of every sentence pair")
+    parser.add_argument("--out", type=Path, help="write the result as JSON to this file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_about(parser)
+    parser.add_argument("--trained-as", type=Path, metavar="DIR", help="stored aligner that made the links")
+    parser.epilog = "example:\n  alignlens score --gold test.gold --base 1 --links fast_align.pharaoh --json"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Scores every links file and prints, writes and records the result."""
+    if (args.source is None) != (args.target is None):
+        raise ConfigError("--source and --target go together")
+    if not 0 < args.level < 100 or args.samples < 10:
+        raise ConfigError("--level must be between 0 and 100, --samples at least 10")
+    about = about_of(args)
+    if args.trained_as:
+        about["train_pairs"] = json.loads((args.trained_as / "training.json").read_text(encoding="utf-8"))["pairs"]
+    lengths: tuple[list[int], list[int]] | tuple[None, None] = (None, None)
+    if args.source is not None:
+        source, target = read_parallel(args.source, args.target)
+        lengths = ([len(words(line)) for line in source], [len(words(line)) for line in target])
+    gold = read_gold(args.gold, args.base, args.format, *lengths)
+    if args.base == 0 and args.source is None:
+        _check_base(gold, args.gold)
+    with Journal(args.journal) as journal:
+        counted = {path: _count(path, args, gold, lengths) for path in args.links}
+        names = _names(args.links)
+        rows = [_row(names[path], counts, gold, args, about) for path, counts in counted.items()]
+        if args.per_sentence:
+            _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
+        result: dict[str, Any] = {
+            **about,
+            "sentences": len(gold),
+            "interval": {"level": args.level, "samples": args.samples, "seed": args.seed},
+        }
+        if args.versus:
+            other = _count(args.versus, args, gold, lengths)
+            test = paired_test(counted[args.links[0]], other, args.level, args.samples, args.seed)
+            result["versus"] = {"links": args.versus, **asdict(test)}
+        if len(rows) == 1:
+            limits = {"low": rows[0]["aer_low"], "high": rows[0]["aer_high"]}
+            result = {**result, **rows[0], "interval": {**limits, **result["interval"]}}
+        else:
+            result["rows"] = rows
+        if args.out:
+            write_json(args.out, {**result, "rows": rows})
+        _record(journal, about, rows, args)
+    if args.json:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+    elif not args.out:
+        _print(rows, result)
+
+
+def _count(
+    path: str, args: argparse.Namespace, gold: Gold, lengths: tuple[list[int], list[int]] | tuple[None, None]
+) -> Counts:
+    links = read_links(path, args.links_base, *lengths)
+    check_equal_counts([args.gold, path], [len(gold), len(links)])
+    return count_hits(links, gold)
+
+
+def _check_base(gold: Gold, path: str) -> None:
+    """Refuses gold links that surely count from one: none is zero on either side in many lines."""
+    links = gold.possible
+    filled = int((links.counts() > 0).sum())
+    if filled >= _ENOUGH_LINES_TO_JUDGE_THE_BASE and int(links.source.min()) > 0 and int(links.target.min()) > 0:
+        raise InputError(
+            f"no link of {filled} lines is 0 on either side.", path, advice="It counts from 1: say --base 1."
+        )
+
+
+def _names(paths: list[str]) -> dict[str, str]:
+    """Returns what a row is called: the file's name without its ending, or the path where two would be alike."""
+    stems = [Path(path).stem for path in paths]
+    return {path: stem if stems.count(stem) == 1 else path for path, stem in zip(paths, stems, strict=True)}
+
+
+def _row(name: str, counts: Counts, gold: Gold, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
+    """Returns one row of the result: percentages (null where undefined), counts and the interval of the AER."""
+    interval = aer_interval(counts, args.level, args.samples, args.seed)
+    values = {**asdict(counts.scores()), "aer_low": interval.low, "aer_high": interval.high}
+    return {
+        "links": name,
+        "kind": "direction" if name in about.get("directions", []) else "symmetrised",
+        **{key: None if math.isnan(value) else round(value, 4) for key, value in values.items()},
+        "links_count": int(counts.per_sentence[:, 2].sum()),
+        "sure_hits": int(counts.per_sentence[:, 0].sum()),
+        "possible_hits": int(counts.per_sentence[:, 1].sum()),
+        "sure": int(gold.sure.keys.size),
+        "possible": int(gold.possible.keys.size),
+    }
+
+
+def _write_sentences(path: Path, counted: dict[str, Counts]) -> None:
+    lines = ["links,sentence,aer,precision,recall,f1,links_count,sure"]
+    for links, counts in counted.items():
+        pairs = zip(counts.sentence_scores(), counts.per_sentence.tolist(), strict=True)
+        for number, (scores, (_, _, found, sure)) in enumerate(pairs):
+            values = (scores.aer, scores.precision, scores.recall, scores.f1)
+            shown = ",".join("" if math.isnan(value) else f"{value:.4f}" for value in values)
+            lines.append(f"{links},{number},{shown},{found},{sure}")
+    write_lines(path, lines)
+
+
+def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    """Records one run per row, nested under its dataset and aligner."""
+    identity: dict[str, str] = {
+        key: str(about[key]) for key in ("preset", "dataset", "aligner", "text", "size") if key in about
+    }
+    pair = "-".join(about.get("pair", []))
+    size = "" if identity.get("size", "all") == "all" else f"{identity['size']} pairs"
+    trained = " ".join(identity[key] for key in ("aligner", "text") if key in identity)
+    system = run_name(identity.get("dataset"), pair, trained, size)
+    for path, row in zip(args.links, rows, strict=True):
+        record = journal.run(
+            experiment="score",
+            name=run_name(system, row["links"]),
+            identity={**identity, "links": row["links"]},
+            tags={**identity, "pair": pair, "links": row["links"], "kind": row["kind"]},
+            params={**identity, "links": row["links"], "train_pairs": about.get("train_pairs", "unknown")},
+            group=system or None,
+        )
+        record.metrics({key: value for key, value in row.items() if isinstance(value, (int, float))})
+        record.artifact(path, folder="links")
+
+
+def _print(rows: list[dict[str, Any]], result: dict[str, Any]) -> None:
+    width = max(len(row["links"]) for row in rows)
+    level = f"{result['interval']['level']:g} %"
+    print(f"{'links':<{width}}    AER  [{level:^13}]  precision  recall     F1   links")
+    for row in rows:
+        cells = [
+            f"{'-' if row[key] is None else format(row[key], '.2f'):>{size}}"
+            for key, size in (("aer", 6), ("aer_low", 7), ("aer_high", 7), ("precision", 10), ("recall", 7), ("f1", 6))
+        ]
+        print(f"{row['links']:<{width}} {' '.join(cells)} {row['links_count']:>7}")
+    print(f"{result['sentences']} sentence pairs, {rows[0]['sure']} sure and {rows[0]['possible']} possible links")
+    if "versus" in result:
+        test = result["versus"]
+        print(
+            f"difference to {test['links']}: {test['difference']:+.2f} AER "
+            f"[{test['low']:+.2f}, {test['high']:+.2f}], p = {test['p_value']:.4f} (paired bootstrap)"
+        )

@@ -1,0 +1,121 @@
+"""``alignlens subwords``: train BPE models and segment text with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.errors import ToolError
+from alignlens.io.atomic import atomic_path, write_lines
+from alignlens.io.progress import Progress
+from alignlens.io.text import read_lines, read_parallel, words
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.subwords.spans import Segmented
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the two verbs of this command."""
+    parser.epilog = (
+        "example:\n"
+        "  alignlens subwords train --source train.de --target train.en --kind joint --vocab 8000 --out bpe\n"
+        "  alignlens subwords segment --model bpe/source.model --input test.de --out test.de.pieces"
+    )
+    verbs = parser.add_subparsers(dest="action", required=True, metavar="train|segment")
+    train = verbs.add_parser("train", help="write source.model, target.model and subwords.json")
+    train.add_argument("--source", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
+    train.add_argument("--target", type=Path, required=True, metavar="FILE")
+    train.add_argument("--kind", choices=("joint", "separate"), default="joint", help="one model or two")
+    train.add_argument("--vocab", type=int, required=True, metavar="N", help="pieces per model, all included")
+    train.add_argument("--no-dummy-prefix", action="store_true", help="no word-start mark on the first piece of a line")
+    train.add_argument("--coverage", type=float, default=1.0, metavar="SHARE", help="default 1: every character")
+    train.add_argument("--limit", type=int, metavar="N", help="train on N evenly spaced lines of the text only")
+    train.add_argument("--out", type=Path, required=True, metavar="DIR")
+    train.add_argument("--json", action="store_true", help="print settings and statistics as JSON")
+    add_about(train)
+    segment = verbs.add_parser("segment", help="split a file into pieces")
+    segment.add_argument("--model", type=Path, required=True, metavar="FILE")
+    segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
+    segment.add_argument("--out", type=Path, required=True, metavar="FILE", help="pieces, one line per line")
+    segment.add_argument("--out-words", type=Path, metavar="FILE", help="the word index of every piece")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs one of the two verbs."""
+    if args.action == "train":
+        _train(args)
+    else:
+        _segment(args)
+
+
+def _train(args: argparse.Namespace) -> None:
+    from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+    from alignlens.tracking.journal import Journal
+
+    settings = BpeSettings(args.kind, args.vocab, not args.no_dummy_prefix, args.coverage, args.limit)
+    about = about_of(args)
+    params = {
+        "kind": settings.kind,
+        "vocab": settings.vocab,
+        "dummy_prefix": settings.dummy_prefix,
+        "coverage": settings.coverage,
+        "limit": settings.limit if settings.limit is not None else "all",
+    }
+    with Journal(args.journal) as journal:
+        job = journal.run(
+            experiment="subwords",
+            name=run_name(about.get("dataset"), f"bpe {settings.kind} {settings.vocab}"),
+            identity=about,
+            tags={key: str(value) for key, value in about.items()},
+            params=params,
+            group=about.get("dataset"),
+        )
+        source, target = read_parallel(args.source, args.target)
+        description = train_pair(source, target, settings, args.out)
+        for side, counts in description["statistics"].items():
+            job.metrics({f"{side}_{name}": value for name, value in counts.items()})
+        job.artifact(args.out / "subwords.json", folder="config")
+    if args.json:
+        print(json.dumps(description, indent=2, sort_keys=True))
+        return
+    for side, counts in description["statistics"].items():
+        print(
+            f"{args.out / side}.model: {counts['vocabulary']:,} pieces; "
+            f"{counts['pieces_per_word']:.2f} pieces per word of the training text"
+        )
+
+
+def _segment(args: argparse.Namespace) -> None:
+    from alignlens.subwords.spans import Segmenter
+
+    segmenter = Segmenter.load(args.model)
+    lines = read_lines(args.input, allow_empty_file=True)
+    spans: list[str] = []
+    with (
+        Progress("segment", len(lines), "lines") as progress,
+        atomic_path(args.out) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as out,
+    ):
+        for number, line in enumerate(lines, start=1):
+            segmented = segmenter.segment(line)
+            written = " ".join(segmented.pieces)
+            _check_words(line, written, segmented, args.input, number)
+            out.write(written + "\n")
+            if args.out_words:
+                spans.append(" ".join(map(str, segmented.word_of_piece)))
+            progress.advance()
+    if args.out_words:
+        write_lines(args.out_words, spans)
+
+
+def _check_words(line: str, written: str, segmented: Segmented, path: Path, number: int) -> None:
+    """Raises unless the pieces, as written, give back every word of the line at its place."""
+    from alignlens.subwords.spans import join, word_of_piece
+
+    pieces = words(written)
+    if words(join(pieces)) != words(line) or word_of_piece(pieces) != segmented.word_of_piece:
+        raise ToolError(f"{path}:{number}: the pieces do not give back the words of this line; do not use them.")

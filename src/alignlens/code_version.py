@@ -1,0 +1,68 @@
+"""A short hash of the code a pipeline step uses, so that Snakemake reruns a step when its code changes.
+
+Rules call the package through the command line, so Snakemake itself cannot see a change under ``src/``. A step
+uses its command module and everything of this package that it imports, directly or through others, also inside
+functions. ``cli/main.py`` only dispatches and does not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+_ROOT = Path(__file__).parent
+_PACKAGE = __package__
+
+
+@cache
+def code_version(*modules: str) -> str:
+    """Returns a hash over the files of the modules (``alignlens.cli.score``) and of all they import of alignlens."""
+    digest = hashlib.sha256()
+    for path in sorted(set().union(*(files_of(module) for module in modules))):
+        digest.update(path.relative_to(_ROOT).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def files_of(module: str) -> frozenset[Path]:
+    """Returns the files a module of this package is made of, imports included, templates of its folder too."""
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        path = _file(waiting.pop())
+        if path is None or path in found:
+            continue
+        found.add(path)
+        found.update(path.parent.glob("templates/*"))
+        waiting.extend(_imports(path))
+    return frozenset(found)
+
+
+def _file(module: str) -> Path | None:
+    """Returns the file of a module, or None for a name that is no module (a function, a class)."""
+    stem = _ROOT.joinpath(*module.split(".")[1:])
+    for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _imports(path: Path) -> list[str]:
+    """Returns the dotted names of this package that a file imports when it runs (not for type checking)."""
+    names: list[str] = []
+    waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            names.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+            names.extend(f"{node.module}.{alias.name}" for alias in node.names)
+        waiting.extend(ast.iter_child_nodes(node))
+    return [name for name in names if name.split(".")[0] == _PACKAGE]

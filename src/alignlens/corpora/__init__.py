@@ -1,0 +1,1 @@
+"""Datasets: the registry, fetching and verifying, cleaning, preparing, and a synthetic bitext with gold links."""

@@ -1,0 +1,150 @@
+"""Finding the files of a dataset: the mirror first, then the cache, then the public address; all verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.corpora.download import download
+from alignlens.corpora.unpack import unpack
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.checksum import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from alignlens.corpora.registry import DataFile, Dataset
+
+MIRROR_VARIABLE = "ALIGNLENS_MIRROR"
+DEFAULT_CACHE = Path("results/cache")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where files may be: a mirror that is only read, and a cache shared by all presets."""
+
+    mirror: Path | None
+    cache: Path = DEFAULT_CACHE
+
+    @classmethod
+    def of(cls, mirror: str | None = None, cache: str | None = None) -> Places:
+        """Returns the places of a command; without ``mirror`` that of the environment, if it names one."""
+        name = mirror or os.environ.get(MIRROR_VARIABLE) or None
+        if name is not None and not Path(name).is_dir():
+            said = "--mirror" if mirror else MIRROR_VARIABLE
+            raise ConfigError(f"{said}: {name} is no directory; give the directory that holds the mirror, or none")
+        return cls(Path(name) if name else None, Path(cache) if cache else DEFAULT_CACHE)
+
+
+def where(file: DataFile, places: Places) -> str:
+    """Returns ``local``, ``mirror``, ``cache`` or ``missing``, without verifying anything."""
+    if file.path is not None:
+        return "local" if Path(file.path).is_file() else "missing"
+    if places.mirror is not None and file.mirror and (places.mirror / file.mirror).is_file():
+        return "mirror"
+    return "cache" if file.url and _cached(file, places).is_file() else "missing"
+
+
+def fetch(dataset: Dataset, places: Places) -> dict[str, str]:
+    """Returns the path of every file of the dataset by role, all present, verified and plain text.
+
+    A file of the mirror and a file of the user are used in place; archives and marked-up files leave their text
+    in the cache.
+    """
+    found = Verified(dataset, places)
+    return {role: str(found.text(file)) for role, file in dataset.files().items()}
+
+
+class Verified:
+    """The files of one dataset; each archive is looked for and verified once, however many texts it holds."""
+
+    def __init__(self, dataset: Dataset, places: Places, may_download: bool = True) -> None:
+        self._dataset, self._places, self._may_download = dataset, places, may_download
+        self._sums: dict[Path, str] = {}
+
+    def text(self, file: DataFile) -> Path:
+        """Returns the path of the plain text of a file."""
+        path = self._find(file)
+        if file.plain:
+            return path
+        recipe = [file.member, file.list_column, file.list_folder, file.encoding, file.markup, file.skip_blank]
+        name = (file.member[0] if file.member else file.name).rsplit("/", 1)[-1].replace("*", "all")
+        target = (
+            self._places.cache / f"text-{_digest(json.dumps([self._sum(path), *recipe]))}-{name.removesuffix('.gz')}"
+        )
+        if not target.is_file():
+            unpack(path, file, target)
+        return target
+
+    def _find(self, file: DataFile) -> Path:
+        if file.path is not None:
+            path = Path(file.path)
+            if not path.is_file():
+                raise InputError("no such file.", path, advice=f"Check the paths of {self._dataset.name}.")
+            return self._verify(path, file.sha256, "Restore it, or correct sha256.")
+        mirror = self._places.mirror
+        if mirror is not None and file.mirror and (mirror / file.mirror).is_file():
+            advice = "Restore it in the mirror, or remove it there."
+            return self._verify(mirror / file.mirror, file.mirror_sha256 or file.sha256, advice)
+        if file.url is None:
+            raise self._unavailable(file)
+        path = _cached(file, self._places)
+        if not path.is_file():
+            if not self._may_download:
+                raise InputError("not here.", path, advice=f"Run: alignlens data fetch {self._dataset.name}")
+            download(file.url, path, file.sha256, file.bytes)
+        self._verify(path, file.sha256, "Remove it and fetch again.")
+        if file.sha256 is None:
+            _log.warning("%s: sha256 %s, not verified (none is on record)", path, self._sum(path))
+        return path
+
+    def _verify(self, path: Path, expected: str | None, advice: str) -> Path:
+        if path.stat().st_size == 0:
+            raise InputError("the file is empty.", path, advice=advice)
+        if expected is not None and self._sum(path) != expected:
+            raise InputError(f"sha256 is {self._sum(path)}, expected {expected}.", path, advice=advice)
+        return path
+
+    def _sum(self, path: Path) -> str:
+        if path not in self._sums:
+            self._sums[path] = sha256_of(path)
+        return self._sums[path]
+
+    def _unavailable(self, file: DataFile) -> InputError:
+        name = file.mirror or file.name
+        advice = self._dataset.available or f"It has no public address. Origin: {self._dataset.origin}"
+        if self._places.mirror is not None:
+            return InputError("not in the mirror.", self._places.mirror / name, advice=advice)
+        advice = f"Give the directory that holds it with --mirror DIR or {MIRROR_VARIABLE}. {advice}"
+        return InputError("cannot be downloaded.", name, advice=advice)
+
+
+def read_manifest(path: Path | str, dataset: Dataset) -> Mapping[str, str]:
+    """Returns a manifest written by ``alignlens data fetch``, checked for the roles of the dataset."""
+    path = Path(path)
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice="Run alignlens data fetch.") from None
+    except ValueError as error:
+        raise InputError(f"not a manifest ({error}).", path, advice="Run alignlens data fetch again.") from None
+    wanted = set(dataset.files())
+    if not isinstance(manifest, dict) or set(manifest) != wanted:
+        raise InputError(f"not the manifest of {dataset.name}.", path, advice="Run alignlens data fetch again.")
+    return manifest
+
+
+def _cached(file: DataFile, places: Places) -> Path:
+    prefix = file.sha256[:16] if file.sha256 else f"url-{_digest(file.url or '')}"
+    return places.cache / f"{prefix}-{(file.url or file.name).rsplit('/', 1)[-1]}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]

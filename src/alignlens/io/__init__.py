@@ -1,0 +1,1 @@
+"""Files: atomic writes, text readers, checksums, progress. No science."""

@@ -1,0 +1,83 @@
+"""Readers of plain and gzip text that name file and line when something is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from alignlens.errors import InputError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Returns the (decompressed) content of a file; gzip is known by its first bytes, not by its name."""
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice="Check the path.") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
+    if not raw.startswith(_GZIP_MAGIC):
+        if path.suffix == ".gz" and raw:
+            raise InputError("is named .gz but is not gzip.", path, advice="Rename it or fetch it again.")
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"truncated or damaged gzip ({error}).", path, advice="Fetch it again.") from None
+
+
+def read_lines(path: Path | str, allow_empty_file: bool = False) -> list[str]:
+    """Returns the lines of a UTF-8 text file, plain or gzip, without their line ends.
+
+    Only LF (or CR LF) ends a line: other characters that Unicode calls line breaks occur inside
+    corpora and must not shift one side of a bitext against the other.
+    """
+    raw = read_bytes(path)
+    if not raw and not allow_empty_file:
+        raise InputError("the file is empty.", path, advice="Expected one sentence per line.")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"not UTF-8 (byte 0x{raw[error.start]:02x}).",
+            path,
+            line,
+            "Convert it, e.g. iconv -f latin1 -t utf-8.",
+        ) from None
+    lines = text.removeprefix("\ufeff").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def check_equal_counts(paths: list[Path | str], counts: list[int]) -> None:
+    """Raises unless all files have as many lines as the first one."""
+    for path, count in zip(paths[1:], counts[1:], strict=True):
+        if count != counts[0]:
+            raise InputError(
+                f"{count} lines, but {paths[0]} has {counts[0]}.",
+                path,
+                min(count, counts[0]) + 1,
+                "Line n of every file of a set must belong together; find where they drift apart.",
+            )
+
+
+def read_parallel(*paths: Path | str) -> list[list[str]]:
+    """Returns the lines of several files that must have equally many."""
+    columns = [read_lines(path) for path in paths]
+    check_equal_counts(list(paths), [len(column) for column in columns])
+    return columns
+
+
+def words(line: str) -> list[str]:
+    """Returns the words of a tokenised line: what stands between spaces (or tabs), and nothing else.
+
+    ``str.split()`` would also split at no-break and ideographic spaces, which gold alignments count as
+    part of a word.
+    """
+    return [word for word in line.replace("\t", " ").split(" ") if word]

@@ -1,0 +1,1 @@
+"""Scores of alignments and translations, with their uncertainty."""

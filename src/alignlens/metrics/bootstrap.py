@@ -1,0 +1,85 @@
+"""How sure a corpus AER is: bootstrap over sentence pairs (Koehn 2004), alone and paired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from alignlens.metrics.aer import Counts
+
+_SAMPLES_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Percentile interval of the corpus AER, in percent."""
+
+    low: float
+    high: float
+    level: float
+    samples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """AER of the first system minus AER of the second, its interval, and the two-sided p-value of no difference."""
+
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    level: float
+    samples: int
+    seed: int
+
+
+def aer_interval(counts: Counts, level: float = 95, samples: int = 1000, seed: int = 1) -> Interval:
+    """Returns the interval that holds the corpus AER in ``level`` percent of resampled corpora."""
+    values = np.concatenate([_aer(weights @ counts.per_sentence) for weights in _resamples(counts, samples, seed)])
+    low, high = np.nanpercentile(values, [(100 - level) / 2, (100 + level) / 2]).tolist()
+    return Interval(low, high, level, samples, seed)
+
+
+def paired_test(first: Counts, second: Counts, level: float = 95, samples: int = 1000, seed: int = 1) -> PairedTest:
+    """Returns whether two systems differ on the same sentences, resampling both together."""
+    if first.per_sentence.shape != second.per_sentence.shape:
+        raise ValueError("paired test of systems on different sentences")
+    differences = np.concatenate(
+        [
+            _aer(weights @ first.per_sentence) - _aer(weights @ second.per_sentence)
+            for weights in _resamples(first, samples, seed)
+        ]
+    )
+    low, high = np.nanpercentile(differences, [(100 - level) / 2, (100 + level) / 2]).tolist()
+    # One more sample on either side, so that a finite number of samples never claims certainty.
+    smaller_tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+    p_value = min(1.0, 2 * (smaller_tail + 1) / (samples + 1))
+    observed = first.scores().aer - second.scores().aer
+    return PairedTest(observed, low, high, p_value, level, samples, seed)
+
+
+def _resamples(counts: Counts, samples: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yields how often each sentence is drawn in each resampled corpus: at most 64 samples x sentences."""
+    generator = np.random.default_rng(seed)
+    sentences = counts.per_sentence.shape[0]
+    for done in range(0, samples, _SAMPLES_AT_ONCE):
+        rows = min(_SAMPLES_AT_ONCE, samples - done)
+        drawn = generator.integers(0, sentences, size=(rows, sentences))
+        weights = np.zeros((rows, sentences), dtype=np.int64)
+        np.add.at(weights, (np.arange(rows)[:, None], drawn), 1)
+        yield weights
+
+
+def _aer(totals: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the AER of each row of summed counts."""
+    sure_hits, possible_hits, links, sure = (totals[:, k].astype(np.float64) for k in range(4))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return 100 * (1 - (sure_hits + possible_hits) / (links + sure))

@@ -1,0 +1,161 @@
+"""From settings to runs to paths: the path grammar of ``results/<preset>/``, and nothing else knows it.
+
+    data/{dataset}/{split}.{side}                                  prepared text, gold, causes
+    subwords/{dataset}/                                            BPE models
+    pieces/{dataset}/{split}.{side}                                segmented text
+    aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
+    links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
+    scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+    report/
+
+Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.aligners.registry import spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from alignlens.corpora.registry import Dataset
+    from alignlens.settings import AlignerRun, Settings
+
+SPLITS = ("train", "dev", "test")
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a configuration runs, as paths below the project's root."""
+
+    settings: Settings
+    root: Path
+
+    @classmethod
+    def of(cls, settings: Settings, results: Path | str = "results") -> Plan:
+        """Returns the plan of a configuration."""
+        return cls(settings, Path(results) / settings.preset)
+
+    def dataset(self, name: str) -> Dataset:
+        """Returns a dataset of this configuration."""
+        return next(dataset for dataset in self.settings.datasets if dataset.name == name)
+
+    def directions(self, dataset: str) -> tuple[str, str]:
+        """Returns the names of the two directions, the dataset's own first: ``de-en``, ``en-de``."""
+        source, target = self.dataset(dataset).pair
+        return f"{source}-{target}", f"{target}-{source}"
+
+    def is_reverse(self, dataset: str, direction: str) -> bool:
+        """Returns whether a direction translates from the dataset's target side."""
+        return direction == self.directions(dataset)[1]
+
+    def has_gold(self, dataset: str) -> bool:
+        """Returns whether links of the test text can be scored."""
+        entry = self.dataset(dataset)
+        return entry.kind == "synthetic" or entry.gold is not None
+
+    def choice(self, files: str) -> str:
+        """Returns a pattern of the datasets that have causes (``synthetic``), gold links only, or text only."""
+        names = [dataset.name for dataset in self.settings.datasets if self._files(dataset) == files]
+        return "|".join(names) or "(?!)"
+
+    def _files(self, dataset: Dataset) -> str:
+        if dataset.kind == "synthetic":
+            return "synthetic"
+        return "gold" if self.has_gold(dataset.name) else "text"
+
+    def definition(self, dataset: str) -> Mapping[str, Any]:
+        """Returns a dataset as it is declared, so that a changed declaration prepares it again."""
+        return self.dataset(dataset).declared
+
+    def pieces(self) -> list[str]:
+        """Returns all segmented text."""
+        return [
+            str(self.root / "pieces" / dataset.name / f"{split}.{side}")
+            for dataset in self.settings.datasets
+            for split in SPLITS
+            for side in SIDES
+        ]
+
+    def run_folder(self, kind: str, dataset: str, run: AlignerRun) -> Path:
+        """Returns the folder of an aligner run under ``aligners``, ``links`` or ``scores``."""
+        return self.root / kind / dataset / run.name / run.text / run.size
+
+    def aligner_runs(self) -> Iterator[tuple[Dataset, AlignerRun]]:
+        """Yields every aligner run of every dataset."""
+        return ((dataset, run) for dataset in self.settings.datasets for run in self.settings.aligners)
+
+    def links_of(self, dataset: str) -> tuple[str, ...]:
+        """Returns the names of the links of an aligner run: both directions, then every symmetrisation."""
+        return (*self.directions(dataset), *self.settings.symmetrizations)
+
+    def links(self) -> list[str]:
+        """Returns all links: both directions and every symmetrisation of every aligner run."""
+        return [
+            str(self.run_folder("links", dataset.name, run) / f"{name}.pharaoh")
+            for dataset, run in self.aligner_runs()
+            for name in self.links_of(dataset.name)
+        ]
+
+    def metrics(self) -> list[str]:
+        """Returns the score files of every aligner run on a dataset with gold links."""
+        return [
+            str(self.run_folder("scores", dataset.name, run) / "metrics.json")
+            for dataset, run in self.aligner_runs()
+            if self.has_gold(dataset.name)
+        ]
+
+    def parent_model(self, dataset: str, aligner: str, text: str, size: str, direction: str) -> list[str]:
+        """Returns the stored model that an aligner starts from: none or one."""
+        parent = spec_of(aligner).parent
+        if parent is None:
+            return []
+        return [str(self.root / "aligners" / dataset / parent / text / size / direction / "model")]
+
+    def report(self) -> list[str]:
+        """Returns the files of the report."""
+        names = ["report.html", "aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
+        return [*(str(self.root / "report" / name) for name in names), *self.heatmaps()]
+
+    def heatmaps(self) -> list[str]:
+        """Returns the alignment heatmaps of every dataset with gold links."""
+        return [
+            str(self.root / "report" / f"heatmap-{dataset.name}.{kind}")
+            for dataset in self.settings.datasets
+            if self.has_gold(dataset.name)
+            for kind in ("svg", "png")
+        ]
+
+    def targets(self) -> list[str]:
+        """Returns the final files of the whole configuration."""
+        return [*self.pieces(), *self.links(), *self.metrics(), *self.report()]
+
+    def preparation_settings(self) -> dict[str, Any]:
+        """Returns what ``alignlens data prepare`` needs to know of the configuration."""
+        return {"cleaning": dict(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what will run, for people and for ``--json``."""
+        return {
+            "preset": self.settings.preset,
+            "results": str(self.root),
+            "datasets": [
+                {
+                    "name": dataset.name,
+                    "pair": list(dataset.pair),
+                    "kind": dataset.kind,
+                    "gold": self.has_gold(dataset.name),
+                }
+                for dataset in self.settings.datasets
+            ],
+            "subwords": dict(self.settings.subwords),
+            "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
+            "symmetrizations": list(self.settings.symmetrizations),
+            "targets": self.targets(),
+            "missing": [target for target in self.targets() if not Path(target).exists()],
+        }

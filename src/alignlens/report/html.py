@@ -1,0 +1,156 @@
+"""The HTML pages: one self-contained report, and the tables alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from alignlens import __version__
+from alignlens.report import provenance, tables
+from alignlens.report.browser import MOST_SENTENCES, browser_data
+from alignlens.report.render import html
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.report.collect import Failure, Job, RunId, ScoredRun, TestSet
+    from alignlens.report.render import Table
+    from alignlens.tracking.records import RunRecord
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure for the page."""
+
+    caption: str
+    svg: bytes
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything the report shows."""
+
+    title: str
+    preset: str
+    scored: Sequence[ScoredRun]
+    expected: Sequence[RunId] = ()
+    failures: Sequence[Failure] = ()
+    records: Sequence[RunRecord] = ()
+    jobs: Sequence[Job] = ()
+    test_sets: Mapping[str, TestSet] = field(default_factory=dict)
+    pictures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
+    preparations: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def report_page(contents: Contents) -> str:
+    """Returns the report: no server, no other file, nothing loaded from anywhere."""
+    datasets = tables.datasets_of(contents.scored, contents.expected)
+    sentences = [browser_data(test_set, contents.scored) for test_set in contents.test_sets.values()]
+    sentences = [entry for entry in sentences if entry["systems"]]
+    preparation = [provenance.preparation_table(contents.preparations)] if contents.preparations else []
+    return _page(
+        "report.html.j2",
+        title=contents.title,
+        version=__version__,
+        date=provenance.date_of(contents.scored),
+        runs=len(contents.scored),
+        facts=provenance.facts(contents.preset, contents.scored, contents.records),
+        cards=_cards(contents, datasets),
+        failures=contents.failures,
+        datasets=[
+            {
+                "name": dataset,
+                "tables": [
+                    html(tables.aer_table(dataset, contents.scored, contents.expected, contents.failures)),
+                    html(tables.detail_table(dataset, contents.scored)),
+                ],
+                "figures": [
+                    {"caption": picture.caption, "uri": _data_uri(picture.svg), "alt": f"Heatmap: {picture.caption}"}
+                    for picture in contents.pictures.get(dataset, ())
+                ],
+            }
+            for dataset in datasets
+        ],
+        browsable=bool(sentences),
+        browser_notes=[
+            f"{entry['name']}: the first {MOST_SENTENCES:,} of {entry['total']:,} sentences."
+            for entry in sentences
+            if entry["total"] > MOST_SENTENCES
+        ],
+        runtime=[html(table) for table in tables.runtime_tables(contents.jobs)],
+        preparation=[html(table) for table in preparation],
+        provenance=[
+            {
+                "name": dataset,
+                "facts": provenance.origin_facts(report),
+                "checksums": html(provenance.checksum_table(dataset, report)),
+            }
+            for dataset, report in contents.preparations.items()
+        ],
+        sentences=embedded_json(sentences),
+        browser_js=_asset("browser.js"),
+    )
+
+
+def tables_page(title: str, shown: Sequence[Table]) -> str:
+    """Returns a page of tables and nothing else."""
+    return _page("tables.html.j2", title=title, tables=[html(table) for table in shown])
+
+
+def embedded_json(value: Any) -> str:
+    """Returns JSON that can stand inside a script element, whatever words it holds."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _page(template: str, **values: Any) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(css=_asset("report.css"), tables_js=_asset("tables.js"), **values)
+
+
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8").rstrip("\n")
+
+
+def _data_uri(svg: bytes) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+
+
+def _cards(contents: Contents, datasets: Sequence[str]) -> list[dict[str, str]]:
+    cards = []
+    for dataset in datasets:
+        labels = tables.labels_of(dataset, contents.scored)
+        ranked = [
+            (row.aer, item, row)
+            for item in contents.scored
+            if item.run.dataset == dataset
+            for row in item.rows
+            if row.aer == row.aer
+        ]
+        if ranked:
+            _, item, row = min(ranked, key=lambda entry: entry[0])
+            below = f"{labels[item.run]} · {row.links}"
+            cards.append({"above": f"{dataset}: lowest AER", "value": tables.aer_cell(row).text, "below": below})
+    seconds = sum(job.seconds or 0.0 for job in contents.jobs)
+    if contents.jobs:
+        value = f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.1f} s"
+        cards.append({"above": "time of all jobs", "value": value, "below": f"{len(contents.jobs)} measured jobs"})
+    failed = len(contents.failures)
+    if failed:
+        cards.append({"above": "did not end well", "value": str(failed), "below": "jobs; see Failures"})
+    return cards

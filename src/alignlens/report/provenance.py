@@ -1,0 +1,128 @@
+"""Where results come from: versions, seeds, machine, preparation counts, checksums, licences."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from alignlens import __version__
+from alignlens.errors import InputError
+from alignlens.io.text import read_lines
+from alignlens.report.render import Cell, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from alignlens.report.collect import ScoredRun
+    from alignlens.tracking.records import RunRecord
+
+_LIBRARIES = ("snakemake", "numpy", "sil-thot", "sentencepiece", "mlflow", "torch")
+_TOLD = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
+
+
+def date_of(scored: Sequence[ScoredRun]) -> str:
+    """Returns when the newest result was written: the page does not change because it is made again."""
+    if not scored:
+        return "no scores yet"
+    newest = max(item.changed for item in scored)
+    return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def facts(preset: str, scored: Sequence[ScoredRun], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
+    """Returns what a reader must know to make the results again, as pairs of name and text."""
+    intervals = {
+        f"{item.interval['level']:g} %, {item.interval['samples']} samples, seed {item.interval['seed']}"
+        for item in scored
+        if {"level", "samples", "seed"} <= item.interval.keys()
+    }
+    versions = {record.version for record in records} | {__version__}
+    commits = {record.commit for record in records if record.commit}
+    seeds = {f"{name} {value}" for record in records for name, value in record.params.items() if "seed" in name.lower()}
+    libraries = [f"{name} {found}" for name in _LIBRARIES if (found := _installed(name))]
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    told = [
+        ("preset", preset),
+        ("newest result", date_of(scored)),
+        ("intervals", "; ".join(sorted(intervals)) or "not recorded"),
+        ("seeds", "; ".join(sorted(seeds)) or "none recorded by the jobs"),
+        ("alignlens", ", ".join(sorted(versions)) + (f" (commit {', '.join(sorted(commits))})" if commits else "")),
+        ("libraries", ", ".join([f"Python {platform.python_version()}", *libraries])),
+        ("machine", f"{machine} (where this page was made)"),
+    ]
+    return [(name, text) for name, text in told if text]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def read_preparation(results: Path, dataset: str) -> dict[str, Any] | None:
+    """Returns the preparation report of a dataset, or None if there is none."""
+    path = results / "data" / dataset / "preparation.json"
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, "Prepare the data again.") from None
+    if not isinstance(content, dict):
+        raise InputError("not a preparation report.", path, 1, "Prepare the data again.")
+    return content
+
+
+def preparation_table(reports: Mapping[str, dict[str, Any]]) -> Table:
+    """Returns how many pairs and words every split has, and what was dropped and why."""
+    rows = []
+    for dataset, report in reports.items():
+        for split, counts in report.get("splits", {}).items():
+            word_counts = counts.get("words", {})
+            dropped = {reason: count for reason, count in counts.get("dropped", {}).items() if count}
+            why = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in dropped.items())
+            rows.append(
+                [
+                    Cell(dataset),
+                    Cell(split),
+                    _count(counts.get("read")),
+                    _count(counts.get("pairs")),
+                    _count(word_counts.get("source")),
+                    _count(word_counts.get("target")),
+                    _count(sum(dropped.values()) if "dropped" in counts else None),
+                    _count(counts.get("not_used")),
+                    Cell(why) if why else Cell("nothing dropped" if "dropped" in counts else "kept whole", muted=True),
+                ]
+            )
+    header = ("dataset", "split", "pairs read", "pairs", "source words", "target words", "dropped", "not used", "why")
+    return Table("preparation", "What preparation kept and dropped", header, rows, labels=2)
+
+
+def _count(value: int | None) -> Cell:
+    return Cell("not counted", muted=True) if value is None else Cell(f"{value:,}", value)
+
+
+def origin_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Returns licence, origin and the like of a dataset as pairs of name and text."""
+    return [(name, _told(report[name])) for name in _TOLD if report.get(name) not in (None, "", [])]
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " – ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def checksum_table(dataset: str, report: Mapping[str, Any]) -> Table:
+    """Returns the SHA-256 of everything read for a dataset and everything written."""
+    rows = [
+        [Cell("read"), Cell(f"{role}: {entry['name']}"), Cell(entry["sha256"])]
+        for role, entry in report.get("inputs", {}).items()
+    ]
+    rows += [[Cell("written"), Cell(name), Cell(digest)] for name, digest in report.get("files", {}).items()]
+    return Table(f"checksums-{dataset}", dataset, ("", "file", "SHA-256"), rows, labels=3)

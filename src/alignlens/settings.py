@@ -1,0 +1,103 @@
+"""Typed settings from the configuration: what a run of the pipeline does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.corpora.registry import Registry
+from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.schema import check, read_yaml, with_defaults
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.corpora.registry import Dataset
+
+
+@dataclass(frozen=True)
+class AlignerRun:
+    """One aligner trained on one text: a row group of the result table."""
+
+    name: str
+    text: str
+    max_pairs: int | None
+
+    @property
+    def size(self) -> str:
+        """The training size as it stands in paths: ``all`` or a number."""
+        return "all" if self.max_pairs is None else str(self.max_pairs)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A validated configuration; mappings hold every key, defaults included."""
+
+    preset: str
+    datasets: tuple[Dataset, ...]
+    mirror: str | None
+    cleaning: Mapping[str, Any]
+    max_train_pairs: int | None
+    subwords: Mapping[str, Any]
+    aligners: tuple[AlignerRun, ...]
+    symmetrizations: tuple[str, ...]
+    interval: Mapping[str, Any]
+    seed: int
+    heatmaps: int
+    tracking_uri: str | None
+
+
+def load_settings(config: Mapping[str, Any], project: Path, label: str = "config") -> Settings:
+    """Returns the settings of a configuration, or raises with the key path, the value and what is allowed."""
+    folder = project / "config"
+    schema = read_yaml(folder / "schemas" / "config.schema.yaml")
+    check(dict(config), schema, label)
+    filled = with_defaults(config, schema)
+    registry = Registry.load(folder / "datasets.yaml")
+    if filled["custom_datasets"]:
+        registry = registry.merged(filled["custom_datasets"], f"{label}.custom_datasets")
+    known = [dataset.name for dataset in registry]
+    for place, name in enumerate(filled["datasets"]):
+        if name not in known:
+            raise ConfigError(f"{label}.datasets[{place}]: {unknown_name('dataset', name, known)}")
+    if filled["mirror"] is not None and not Path(filled["mirror"]).is_dir():
+        raise ConfigError(f"{label}.mirror: {filled['mirror']!r} is not a folder")
+    runs = [AlignerRun(run["name"], run["text"], run["max_pairs"]) for run in filled["aligners"]]
+    for place, run in enumerate(runs):
+        if run in runs[:place]:
+            raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
+    return Settings(
+        preset=filled["preset"],
+        datasets=tuple(registry.get(name) for name in filled["datasets"]),
+        mirror=filled["mirror"],
+        cleaning=filled["cleaning"],
+        max_train_pairs=filled["max_train_pairs"],
+        subwords=filled["subwords"],
+        aligners=tuple(runs),
+        symmetrizations=tuple(filled["symmetrizations"]),
+        interval=filled["interval"],
+        seed=filled["seed"],
+        heatmaps=filled["heatmaps"],
+        tracking_uri=filled["tracking"]["uri"],
+    )
+
+
+def read_config(paths: Sequence[Path | str]) -> dict[str, Any]:
+    """Returns the configuration of several files laid over each other, as Snakemake lays --configfile."""
+    merged: dict[str, Any] = {}
+    for path in paths:
+        content = read_yaml(path)
+        if not isinstance(content, dict):
+            raise ConfigError(f"{path}: not a mapping of keys; see config/README.md")
+        merged = _laid_over(merged, content)
+    return merged
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``below`` updated by ``above``, mappings merged and everything else replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result

@@ -1,0 +1,1 @@
+"""Subwords: SentencePiece BPE, and the only code that knows where words start."""

@@ -1,0 +1,133 @@
+"""SentencePiece BPE models: training that loses nothing and repeats bit for bit."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import sentencepiece
+
+from alignlens.errors import ConfigError, ToolError
+from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.text import words
+from alignlens.subwords.spans import Segmenter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Kind = Literal["joint", "separate"]
+KINDS: tuple[Kind, ...] = ("joint", "separate")
+
+UNKNOWN_ID, BEGIN_ID, END_ID, PADDING_ID = 0, 1, 2, 3
+
+_ERRORS_ONLY = 2
+_LONGEST_LINE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class BpeSettings:
+    """What decides a segmentation.
+
+    ``vocab`` counts everything: pieces, 256 byte pieces and the four control symbols. With ``dummy_prefix``
+    off, the first piece of a line carries no word-start mark. ``limit`` trains on that many lines, evenly
+    spaced, instead of all. ``coverage`` is the share of running characters that get a piece of their own; the
+    rest are spelled in bytes.
+    """
+
+    kind: Kind = "joint"
+    vocab: int = 8000
+    dummy_prefix: bool = True
+    coverage: float = 1.0
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigError(f"subwords.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
+        if not 0.9 <= self.coverage <= 1.0:
+            raise ConfigError(f"subwords.coverage: {self.coverage} must lie between 0.9 and 1.")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"subwords.limit: {self.limit} must be at least 1, or absent for all lines.")
+
+
+def train(lines: Sequence[str], settings: BpeSettings, what: str = "the text") -> bytes:
+    """Returns a serialised model over tokenised lines; ``what`` names the text in errors."""
+    text = [" ".join(found) for line in _evenly(lines, settings.limit) if (found := words(line))]
+    if not text:
+        raise ConfigError(f"subwords: {what} has no words; expected tokenised sentences, one per line.")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=settings.vocab,
+            character_coverage=settings.coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            add_dummy_prefix=settings.dummy_prefix,
+            remove_extra_whitespaces=False,
+            max_sentence_length=_LONGEST_LINE_BYTES,
+            num_threads=1,
+            unk_id=UNKNOWN_ID,
+            bos_id=BEGIN_ID,
+            eos_id=END_ID,
+            pad_id=PADDING_ID,
+            minloglevel=_ERRORS_ONLY,
+        )
+    except (RuntimeError, OSError) as error:
+        raise _explained(error, settings.vocab, what) from None
+    return model.getvalue()
+
+
+def train_pair(source: Sequence[str], target: Sequence[str], settings: BpeSettings, folder: Path) -> dict[str, Any]:
+    """Writes ``folder`` with ``source.model``, ``target.model``, ``subwords.json``; returns the latter's content.
+
+    The two models of a joint vocabulary are the same bytes, so that readers need not ask which kind it was.
+    """
+    if settings.kind == "joint":
+        joint = train([*source, *target], settings, "the text of both sides")
+        models = {"source": joint, "target": joint}
+    else:
+        models = {
+            "source": train(source, settings, "the source text"),
+            "target": train(target, settings, "the target text"),
+        }
+    statistics: dict[str, dict[str, float]] = {}
+    with atomic_directory(folder) as temporary:
+        for side, lines in (("source", source), ("target", target)):
+            model = temporary / f"{side}.model"
+            model.write_bytes(models[side])
+            statistics[side] = Segmenter.load(model).statistics(lines)
+        description = {
+            "settings": asdict(settings),
+            "special_ids": {"unknown": UNKNOWN_ID, "begin": BEGIN_ID, "end": END_ID, "padding": PADDING_ID},
+            "sentencepiece": sentencepiece.__version__,
+            "statistics": statistics,
+        }
+        write_json(temporary / "subwords.json", description)
+    return description
+
+
+def _evenly(lines: Sequence[str], limit: int | None) -> Sequence[str]:
+    """Returns all lines, or ``limit`` of them at equal distances: no seed, and no bias to the head of a file."""
+    if limit is None or limit >= len(lines):
+        return lines
+    return [lines[k * len(lines) // limit] for k in range(limit)]
+
+
+def _explained(error: Exception, vocab: int, what: str) -> ConfigError | ToolError:
+    message = str(error)
+    if most := re.search(r"value <= (\d+)", message):
+        return ConfigError(
+            f"subwords.vocab: {vocab} is too large for {what}; it has pieces for {most[1]} at most. "
+            f"Set vocab to {most[1]} or less."
+        )
+    if least := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return ConfigError(
+            f"subwords.vocab: {vocab} is too small for {what}; its characters, the 256 bytes and the control "
+            f"symbols need {least[1]}. Set vocab to {least[1]} or more, or lower coverage."
+        )
+    return ToolError(f"SentencePiece could not train on {what}: {' '.join(message.split())}")

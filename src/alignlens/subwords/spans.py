@@ -1,0 +1,188 @@
+"""Where words start: exact spans between the words of a line and its pieces.
+
+Nothing outside this module may look at the word-start mark. A literal mark inside a word is spelled in byte
+pieces, so that a mark at the head of a piece always means "a word starts here", and pieces written to a file
+can be read back without knowing the model.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import sentencepiece
+
+from alignlens.errors import InputError
+from alignlens.io.text import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_MARK = "▁"
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_SEPARATORS = b" \t\n"
+_MOST_CACHED_TYPES = 1_000_000
+
+
+class Segmented(NamedTuple):
+    """A line in pieces; ``word_of_piece[k]`` is the zero-based word that piece ``k`` belongs to."""
+
+    pieces: list[str]
+    ids: list[int]
+    word_of_piece: list[int]
+
+
+def word_of_piece(pieces: Sequence[str]) -> list[int]:
+    """Returns the word each piece belongs to, for any sequence of pieces, a model's output included.
+
+    A mark without text before the next mark or the end makes no word of its own: it counts to the next word
+    that has text, or to the last one. So the highest index is always the last word of ``join(pieces)``.
+    """
+    owner: list[int] = []
+    word, has_text, words_with_text = 0, False, 0
+    for piece in pieces:
+        starts = piece.startswith(_MARK)
+        if starts and has_text:
+            word, has_text = word + 1, False
+        if len(piece) > starts and not has_text:
+            has_text, words_with_text = True, word + 1
+        owner.append(word)
+    last = max(words_with_text - 1, 0)
+    return [min(word, last) for word in owner]
+
+
+def join(pieces: Sequence[str]) -> str:
+    """Returns the line that pieces spell, with single spaces between words.
+
+    Byte pieces that are not UTF-8 together, or that spell a separator, can only come from a model; they become
+    the replacement character, so that the number of words stays what ``word_of_piece`` says.
+    """
+    text = "".join(pieces)
+    if "<0x" not in text and text.count(_MARK) == sum(map(_starts_word, pieces)):
+        return " ".join(words(text.replace(_MARK, " ")))
+    spelled: list[bytearray] = []
+    for piece, word in zip(pieces, word_of_piece(pieces), strict=True):
+        while word >= len(spelled):
+            spelled.append(bytearray())
+        spelled[word] += _bytes_of(piece)
+    return " ".join(text.decode("utf-8", errors="replace") for text in spelled)
+
+
+def _starts_word(piece: str) -> bool:
+    return piece.startswith(_MARK)
+
+
+@lru_cache(maxsize=1 << 16)
+def _bytes_of(piece: str) -> bytes:
+    if byte := _BYTE.fullmatch(piece):
+        value = bytes([int(byte[1], 16)])
+        return "\ufffd".encode() if value in _SEPARATORS else value
+    return piece.removeprefix(_MARK).encode()
+
+
+class _Spelling(NamedTuple):
+    pieces: tuple[str, ...]
+    ids: tuple[int, ...]
+
+
+class Segmenter:
+    """Splits tokenised lines into pieces, word by word, with every word type split once."""
+
+    def __init__(self, processor: Any, path: Path | str) -> None:
+        self._path = path
+        self.dummy_prefix: bool = processor.encode("a", out_type=str)[0].startswith(_MARK)
+        # From here on marks are ours to place: a space before a text gives one, nothing else does.
+        processor.override_normalizer_spec(add_dummy_prefix=False, remove_extra_whitespaces=False)
+        self._processor = processor
+        self._vocabulary: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        self._mark_bytes = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in _MARK.encode()]
+        self._marked: dict[str, _Spelling] = {}
+        self._unmarked: dict[str, _Spelling] = {}
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Returns the segmenter of a SentencePiece model file."""
+        return cls(_processor_of(path), path)
+
+    def __len__(self) -> int:
+        return len(self._vocabulary)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """Returns the piece of every id."""
+        return list(self._vocabulary)
+
+    def segment(self, line: str) -> Segmented:
+        """Returns the pieces of a line whose words are what stands between spaces."""
+        pieces: list[str] = []
+        ids: list[int] = []
+        owner: list[int] = []
+        cache = self._marked if self.dummy_prefix else self._unmarked
+        for index, word in enumerate(words(line)):
+            spelling = cache.get(word) or self._spell(word, cache)
+            pieces += spelling.pieces
+            ids += spelling.ids
+            owner += [index] * len(spelling.ids)
+            cache = self._marked
+        return Segmented(pieces, ids, owner)
+
+    def pieces_of(self, ids: Iterable[int]) -> list[str]:
+        """Returns the pieces of ids, for ``join`` and ``word_of_piece``."""
+        return [self._vocabulary[identifier] for identifier in ids]
+
+    def statistics(self, lines: Iterable[str]) -> dict[str, float]:
+        """Returns counts over lines and the number of pieces in the vocabulary."""
+        line_count = word_count = piece_count = 0
+        for line in lines:
+            segmented = self.segment(line)
+            line_count += 1
+            word_count += segmented.word_of_piece[-1] + 1 if segmented.pieces else 0
+            piece_count += len(segmented.pieces)
+        return {
+            "vocabulary": len(self),
+            "lines": line_count,
+            "words": word_count,
+            "pieces": piece_count,
+            "pieces_per_word": round(piece_count / word_count, 4) if word_count else 0.0,
+        }
+
+    def _spell(self, word: str, cache: dict[str, _Spelling]) -> _Spelling:
+        """Returns the pieces of one word, and remembers them."""
+        head, *rest = word.split(_MARK)
+        ids: list[int] = self._processor.encode(" " + head if cache is self._marked else head)
+        for part in rest:
+            ids += self._mark_bytes
+            ids += self._processor.encode(part)
+        pieces = tuple(self.pieces_of(ids))
+        if join(pieces) != word or any(piece.startswith(_MARK) for piece in pieces[1:]):
+            raise InputError(
+                f"the model changes the word {word!r} into {join(pieces)!r}.",
+                self._path,
+                advice="Use a model without normalisation: alignlens subwords train.",
+            )
+        if len(cache) >= _MOST_CACHED_TYPES:
+            cache.clear()
+        spelling = cache[word] = _Spelling(pieces, tuple(ids))
+        return spelling
+
+
+def _processor_of(path: Path | str) -> Any:
+    """Returns the SentencePiece processor of a model file that can spell any text (byte fallback)."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("no such model.", path, advice="Train it with: alignlens subwords train.")
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    except RuntimeError:
+        processor = None
+    if processor is None or processor.get_piece_size() == 0:
+        raise InputError("not a SentencePiece model.", path, advice="Train it with: alignlens subwords train.")
+    if processor.piece_to_id("<0x00>") == processor.unk_id():
+        raise InputError(
+            "this SentencePiece model has no byte pieces, so unknown characters would be lost.",
+            path,
+            advice="Train one with byte fallback: alignlens subwords train.",
+        )
+    return processor

@@ -1,0 +1,1 @@
+"""Runs on record: a journal beside every output, and MLflow as a view of the journals."""

@@ -1,0 +1,89 @@
+"""Watch a run while it goes on: a side process reads the journal and streams it to the tracker.
+
+The job starts it and forgets it. It runs with low priority and never speaks; if the tracker fails it gives up,
+and ``alignlens track sync`` makes the store complete later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.errors import InputError
+from alignlens.tracking.records import RUNNING, RunRecord, is_alive, read_journal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_EVERY_SECONDS = 3.0
+_GLANCE_SECONDS = 0.25
+_PATIENCE = 5
+_SHARE = 10.0
+
+
+def start_live(journal: Path, uri: str, every: float = _EVERY_SECONDS) -> None:
+    """Starts the side process. The URI may hold a password: it goes through the environment, not through the
+    arguments that everybody on the machine can list."""
+    command = [sys.executable, "-m", "alignlens.tracking.live", str(journal.absolute())]
+    command += ["--parent", str(os.getpid()), "--every", str(every)]
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": uri, "OMP_NUM_THREADS": "1"}
+    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    try:
+        # Not subprocess.Popen: its objects want to be waited for, and nobody here ever waits.
+        os.posix_spawn(sys.executable, command, environment, file_actions=silence, setsid=True)
+    except (OSError, NotImplementedError) as error:
+        logging.getLogger(__name__).warning("no live view of this run (%s)", error)
+
+
+def stream(journal: Path, uri: str, parent: int, every: float) -> bool:
+    """Follows the journal of process ``parent`` to its end; returns whether the store shows all of it."""
+    from alignlens.tracking.store import Store
+
+    store = Store(uri)
+    failures = 0
+    share = 0.0  # the first round loads MLflow, which is no measure for the others
+    while True:
+        try:
+            size = journal.stat().st_size
+            records = read_journal(journal)
+        except (OSError, InputError):
+            return False
+        if not records or any(record.pid != parent for record in records):
+            return False  # the job was started again and has another side process
+        last = not any(record.status == RUNNING and is_alive(record) for record in records)
+        before = time.process_time()
+        result = store.sync([journal], live=True)
+        failures = 0 if result.complete else failures + 1
+        if last or failures >= _PATIENCE:
+            return result.complete
+        _wait(max(every, share * (time.process_time() - before)) * (1 + failures), journal, size, records)
+        share = _SHARE
+
+
+def _wait(seconds: float, journal: Path, size: int, records: list[RunRecord]) -> None:
+    """Waits, and goes on waiting until the journal grows beyond ``size``, but no longer than the job lives."""
+    until = time.monotonic() + seconds
+    while any(is_alive(record) for record in records):
+        if time.monotonic() >= until and (not journal.exists() or journal.stat().st_size != size):
+            return
+        time.sleep(_GLANCE_SECONDS)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the side process; 0 if the store shows the whole journal."""
+    parser = argparse.ArgumentParser(prog="python -m alignlens.tracking.live", description=__doc__)
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--parent", type=int, required=True, help="the process that writes the journal")
+    parser.add_argument("--every", type=float, default=_EVERY_SECONDS, help="seconds between two batches")
+    args = parser.parse_args(argv)
+    os.nice(10)
+    return 0 if stream(args.journal, os.environ["MLFLOW_TRACKING_URI"], args.parent, args.every) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

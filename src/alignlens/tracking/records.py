@@ -1,0 +1,181 @@
+"""What journals say: the reading side of ``alignlens.tracking.journal``. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from alignlens.errors import InputError, nearest
+
+RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
+SUFFIX = ".journal.jsonl"
+
+_REMOTE_QUIET_SECONDS = 3600.0
+
+
+def process_start(pid: int) -> str:
+    """Returns the start time of a living process in the kernel's own unit; empty if unknown or dead."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of a metric."""
+
+    name: str
+    value: float
+    step: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One recorded file; ``path`` is where the journal expects it now."""
+
+    path: Path
+    sha256: str
+    size: int
+    folder: str
+
+
+@dataclass
+class RunRecord:
+    """What a journal says about one run; RUNNING where it does not say how the run ended."""
+
+    journal: Path
+    key: str
+    experiment: str
+    name: str
+    group: str | None
+    tags: dict[str, Any]
+    params: dict[str, Any]
+    identity: dict[str, Any]
+    pid: int
+    process: str
+    host: str
+    version: str
+    commit: str
+    start: float
+    status: str = RUNNING
+    error: str = ""
+    end: float | None = None
+    last: float = 0.0
+    points: list[Point] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    content: bytes = b""
+
+    @property
+    def preset(self) -> str:
+        """The preset that the run belongs to; empty if its identity names none."""
+        return str(self.identity.get("preset", ""))
+
+    @property
+    def attempt(self) -> str:
+        """Names this execution of the job: another one has another process or start."""
+        return f"{self.host}:{self.pid}:{self.process}:{self.start!r}"
+
+    @property
+    def digest(self) -> str:
+        """Names what the journal says about the run: equal digests mean there is nothing new."""
+        return hashlib.sha256(self.content + self.status.encode()).hexdigest()
+
+    @property
+    def latest(self) -> dict[str, float]:
+        """The last recorded value of every metric."""
+        return {point.name: point.value for point in self.points}
+
+
+def read_journal(path: Path | str) -> list[RunRecord]:
+    """Returns the runs of a journal; a last line torn by a kill is left out."""
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
+    records: dict[str, RunRecord] = {}
+    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
+        try:
+            event = json.loads(line)
+            _apply(event, records, path)
+            records[event["run"]].content += line + b"\n"
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise InputError("not a journal line.", path, number, "Run the job again, or delete the journal.") from None
+    return list(records.values())
+
+
+def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> None:
+    kind, key, now = event["event"], event["run"], float(event["time"])
+    if kind == "run":
+        names = ("experiment", "name", "group", "tags", "params", "identity", "pid", "process", "host")
+        content = {name: event[name] for name in (*names, "version", "commit")}
+        records[key] = RunRecord(journal=path, key=key, start=now, last=now, **content)
+        return
+    record = records[key]
+    record.last = now
+    if kind == "metrics":
+        values, step = event["values"], int(event["step"])
+        record.points.extend(Point(name, float(value), step, now) for name, value in values.items())
+    elif kind == "artifact":
+        file = Path(os.path.normpath(path.parent / event["path"]))
+        record.artifacts.append(Artifact(file, event["sha256"], int(event["size"]), event["folder"]))
+    elif kind == "end":
+        record.status, record.error, record.end = event["status"], event["error"], now
+    else:
+        raise ValueError(kind)
+
+
+def is_alive(record: RunRecord) -> bool:
+    """Tells whether the process that writes the record can still add to it.
+
+    A process of another machine cannot be asked: it counts as alive while its journal is young. Should it turn
+    out to have been alive after all, the next sync sees the longer journal and puts that right.
+    """
+    if record.end is not None:
+        return False
+    if record.host != socket.gethostname():
+        try:
+            return time.time() - record.journal.stat().st_mtime < _REMOTE_QUIET_SECONDS
+        except OSError:
+            return False
+    return process_is_alive(record.pid, record.process)
+
+
+def process_is_alive(pid: int, start: str) -> bool:
+    """Tells whether process ``pid`` of this machine lives and is the one that started at ``start``."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return not start or process_start(pid) == start
+
+
+def left_by_dead(attempt: str, journal: str) -> bool:
+    """Tells whether an attempt of this machine has lost its process or its journal; of others we know nothing."""
+    host, pid, start = (*attempt.rsplit(":", 3), "", "", "")[:3]
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    return not Path(journal).is_file() or not process_is_alive(int(pid), start)
+
+
+def find_journals(results: Path, preset: str | None = None) -> list[Path]:
+    """Returns the journals under a results folder, or under one preset of it, in a fixed order."""
+    if not results.is_dir():
+        raise InputError("no such results folder.", results, advice="Run the pipeline first or give --results.")
+    folder = results if preset is None else results / preset
+    if preset is not None and not folder.is_dir():
+        presets = [child.name for child in results.iterdir() if child.is_dir()]
+        raise InputError(f"no results of preset {preset!r}{nearest(preset, presets)}.", results, advice="Run it first.")
+    return sorted(folder.rglob(f"*{SUFFIX}"))

@@ -1,0 +1,237 @@
+"""The MLflow store: the only importer of mlflow.
+
+``Tracker`` is the narrow door to MLflow; ``Store`` is what the command line uses. What to write is decided in
+``alignlens.tracking.reconcile``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import ToolError
+from alignlens.tracking.address import Address
+from alignlens.tracking.reconcile import OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
+from alignlens.tracking.staging import staged_artifacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from mlflow import MlflowClient
+
+    from alignlens.tracking.records import Artifact, Point
+
+_PAGE = 1000
+_METRICS = 800
+_PARAMS = 100
+_REASON = 200
+_REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+}
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as the tracker has it; times in milliseconds."""
+
+    id: str
+    status: str
+    start: int
+    end: int
+    tags: Mapping[str, str]
+
+
+class Tracker:
+    """An open MLflow store, reduced to what we use of it. Times go in as seconds."""
+
+    def __init__(self, client: MlflowClient, address: Address) -> None:
+        self._client, self._address = client, address
+
+    def experiments(self) -> dict[str, str]:
+        """Returns the ids of our experiments by name; a deleted one comes back, since its runs are needed."""
+        from mlflow.entities import ViewType
+
+        ids: dict[str, str] = {}
+        token = None
+        while True:
+            page = self._client.search_experiments(
+                ViewType.ALL, max_results=_PAGE, filter_string=f"name LIKE '{PREFIX}%'", page_token=token
+            )
+            for experiment in page:
+                if experiment.lifecycle_stage != "active":
+                    self._client.restore_experiment(experiment.experiment_id)
+                ids[experiment.name.removeprefix(PREFIX)] = experiment.experiment_id
+            token = page.token
+            if not token:
+                return ids
+
+    def create_experiment(self, name: str) -> str:
+        """Returns the id of a new experiment whose files lie where the address says."""
+        root = self._address.artifacts
+        location = None if root is None else (root / PREFIX / name).as_uri()
+        return str(self._client.create_experiment(PREFIX + name, artifact_location=location))
+
+    def runs(self, experiment: str, condition: str) -> Iterator[StoredRun]:
+        """Yields the active runs that fulfil an MLflow filter."""
+        token = None
+        while True:
+            page = self._client.search_runs([experiment], condition, max_results=_PAGE, page_token=token)
+            for run in page:
+                info = run.info
+                yield StoredRun(info.run_id, info.status, info.start_time or 0, info.end_time or 0, run.data.tags)
+            token = page.token
+            if not token:
+                return
+
+    def create_run(self, experiment: str, name: str, start: float, tags: Mapping[str, str]) -> str:
+        """Returns the id of a new run with status RUNNING."""
+        with self._refusals():
+            run = self._client.create_run(experiment, _milliseconds(start), dict(tags), run_name=name)
+        return str(run.info.run_id)
+
+    def log(self, run: str, params: Mapping[str, str], points: Sequence[Point], tags: Mapping[str, str]) -> None:
+        """Adds to a run in as few calls as MLflow allows, the tags last. What it has already is not doubled."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        entries = [Param(name, value) for name, value in params.items()]
+        metrics = [Metric(point.name, point.value, _milliseconds(point.time), point.step) for point in points]
+        with self._refusals():
+            while len(entries) > _PARAMS or len(metrics) > _METRICS:
+                self._client.log_batch(run, metrics[:_METRICS], entries[:_PARAMS])
+                del metrics[:_METRICS], entries[:_PARAMS]
+            marks = [RunTag(name, value) for name, value in tags.items()]
+            self._client.log_batch(run, metrics, entries, marks)
+
+    def add_files(self, run: str, artifacts: Sequence[Artifact], first: int) -> None:
+        """Uploads the artifacts from number ``first`` on."""
+        with staged_artifacts(artifacts, first) as folder:
+            self._client.log_artifacts(run, str(folder))
+
+    def set_tag(self, run: str, name: str, value: str) -> None:
+        """Sets one tag."""
+        self._client.set_tag(run, name, value)
+
+    def end_run(self, run: str, status: str, end: float) -> None:
+        """Gives a run its final status and end."""
+        self._client.set_terminated(run, status, end_time=_milliseconds(end))
+
+    def delete_run(self, run: str) -> None:
+        """Takes a run out of sight, as the UI's delete does."""
+        self._client.delete_run(run)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            yield
+        except MlflowException as error:
+            if error.error_code not in _REFUSALS:
+                raise
+            raise RefusedError(f"the tracker refuses it ({self._address.hide(str(error))[:_REASON]}).") from None
+
+
+class Store:
+    """One MLflow store. A tracker that is down, damaged or gone makes a result incomplete; it never raises."""
+
+    def __init__(self, address: Address | str) -> None:
+        self.address = Address(address) if isinstance(address, str) else address
+        # Points and files already sent to a run by this object, so that a live stream sends each once.
+        self._sent: dict[str, tuple[int, int]] = {}
+
+    def sync(self, journals: Iterable[Path], *, live: bool = False) -> SyncResult:
+        """Makes the store say what the journals say; ``live`` marks the runs as streamed by this process."""
+        result = SyncResult()
+        records = load_records(journals, result)
+        try:
+            with self.address.turn(), self._tracker() as tracker:
+                Reconciliation(tracker, self._sent, result, live).run(records)
+        except ToolError as error:
+            result.reached = False
+            result.problems.append(str(error))
+        return result
+
+    def rebuild(self, journals: Iterable[Path]) -> SyncResult:
+        """Makes the store anew. A SQLite file is replaced only by a whole new one and kept as ``*.bak``;
+        on a server the runs of the presets that the journals belong to are deleted first."""
+        paths = list(journals)
+        try:
+            if self.address.database is not None:
+                return self._rebuild_sqlite(self.address.database, paths)
+            presets = {record.preset for record in load_records(paths, SyncResult())}
+            with self.address.turn(), self._tracker() as tracker:
+                for experiment in tracker.experiments().values():
+                    for run in list(tracker.runs(experiment, OURS)):
+                        if run.tags.get("preset", "") in presets:
+                            tracker.delete_run(run.id)
+        except ToolError as error:
+            return SyncResult(reached=False, problems=[str(error)])
+        return self.sync(paths)
+
+    def _rebuild_sqlite(self, database: Path, journals: list[Path]) -> SyncResult:
+        # A new name each time: MLflow remembers in a process which files it has given a schema.
+        fresh = database.with_name(f".{database.name}.{uuid.uuid4().hex}.new")
+        try:
+            with self.address.turn():
+                for stale in database.parent.glob(f".{database.name}.*"):
+                    stale.unlink()
+                old_files = list((database.parent / "mlartifacts" / PREFIX).glob("*/*"))
+                result = Store(f"sqlite:///{fresh}").sync(journals)
+                fresh.with_suffix(".lock").unlink(missing_ok=True)
+                if not result.reached:
+                    fresh.unlink(missing_ok=True)
+                    return result
+                if database.exists():
+                    database.replace(database.with_name(database.name + ".bak"))
+                fresh.replace(database)
+                for files in old_files:
+                    shutil.rmtree(files, ignore_errors=True)
+        except OSError as error:
+            raise ToolError(f"{self.address}: cannot be rebuilt ({error}).") from None
+        return result
+
+    @contextmanager
+    def _tracker(self) -> Iterator[Tracker]:
+        """Yields the open store; whatever the tracker does wrong becomes a one-line ``ToolError``."""
+        self.address.check()
+        _silence(self.address)
+        from alembic.util import CommandError
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            client: Any = MlflowClient(tracking_uri=self.address.uri, registry_uri=self.address.uri)
+            yield Tracker(client, self.address)
+        # ImportError: the driver of the database that the URI names is not installed.
+        except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError) as error:
+            reason = self.address.hide(str(error))[:_REASON]
+            raise ToolError(f"{self.address}: the tracker failed ({type(error).__name__}: {reason}).") from None
+
+
+def _silence(address: Address) -> None:
+    """MLflow reads these when it is imported; what the user has set stays."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # the URL may hold a password
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    if address.database is not None:
+        # A pooled connection would go on writing into a file that a rebuild has replaced.
+        os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)

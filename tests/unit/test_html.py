@@ -1,0 +1,178 @@
+"""The HTML report: complete in itself, safe for any word, and the data of its browser is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from alignlens.alignment.gold import Gold
+from alignlens.alignment.links import Alignment
+from alignlens.report.browser import best_systems, browser_data, disagreement, instructive
+from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun, TestSet
+from alignlens.report.html import Contents, Picture, embedded_json, report_page, tables_page
+from alignlens.report.tables import aer_table
+
+EVIL = "</script><script>alert(1)</script>"
+RUN_A, RUN_B = RunId("demo", "fast_align", "offline", "all"), RunId("demo", "hmm", "offline", "all")
+
+
+def row(links: str, aer: float) -> Row:
+    return Row(links, "direction", aer, aer - 1, aer + 1, 80.0, 70.0, 74.7, 10, 9, 10)
+
+
+def scored() -> list[ScoredRun]:
+    interval = {"level": 95, "samples": 1000, "seed": 1}
+    return [
+        ScoredRun(RUN_A, ("xx", "yy"), 100, 3, (row("xx-yy", 20.0), row("yy-xx", 30.0)), interval, 1_700_000_000.0),
+        ScoredRun(RUN_B, ("xx", "yy"), 100, 3, (row("xx-yy", 10.0),), interval, 1_600_000_000.0),
+    ]
+
+
+def sample() -> TestSet:
+    source = [["a", EVIL, "c"], ["d"], ["e", "f", "g", "h", "i", "j"]]
+    target = [["x", "y & z", "<b>"], ["v"], ["k", "l", "m", "n", "o", "p"]]
+    sure = Alignment.from_pairs([[(0, 0), (1, 1)], [], [(0, 0), (5, 5)]])
+    possible = Alignment.from_pairs([[(0, 0), (1, 1), (2, 2)], [(0, 0)], [(0, 0), (5, 5)]])
+    first = Alignment.from_pairs([[(0, 0), (1, 2)], [(0, 0)], [(0, 0)]])
+    second = Alignment.from_pairs([[(0, 0), (1, 1), (2, 2), (2, 0), (0, 2)], [], [(0, 0), (5, 5)]])
+    third = Alignment.from_pairs([[(0, 0)], [(0, 0)], []])
+    systems = {(RUN_A, "xx-yy"): first, (RUN_A, "yy-xx"): third, (RUN_B, "xx-yy"): second}
+    return TestSet("demo", source, target, Gold(sure, possible), systems)
+
+
+def contents(**changes: Any) -> Contents:
+    values: dict[str, Any] = {
+        "title": f"demo {EVIL}",
+        "preset": "demo",
+        "scored": scored(),
+        "failures": [Failure("demo · ibm4", "FAILED", f"boom {EVIL}", {}, "logs/x.log", f"last line {EVIL}")],
+        "jobs": [Job("align", f"demo/{EVIL}", 12.0, None, "benchmark")],
+        "test_sets": {"demo": sample()},
+        "pictures": {"demo": [Picture("a figure", b'<svg xmlns="http://www.w3.org/2000/svg"/>')]},
+        "preparations": {
+            "demo": {
+                "licence": "CC0",
+                "origin": f"made here {EVIL}",
+                "splits": {"train": {"pairs": 90, "read": 100, "dropped": {"too_long": 10}, "not_used": 0,
+                                     "words": {"source": 900, "target": 950}}, "test": {"pairs": 3}},
+                "inputs": {}, "files": {"test.gold": "ab" * 32},
+            }
+        },
+    }  # fmt: skip
+    return Contents(**{**values, **changes})
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and the embedded JSON."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.json, self._in_json = "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.addresses += [str(given[name]) for name in ("src", "href", "action", "srcset") if name in given]
+        self._in_json = tag == "script" and given.get("id") == "sentences"
+        if tag not in ("meta", "link", "img", "br", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.unbalanced.append(tag)
+        self._in_json = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_json:
+            self.json += data
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    text = report_page(contents())
+    page = Page(text)
+    assert page.addresses
+    assert all(address.startswith(("#", "data:")) for address in page.addresses)
+    assert "link" not in page.tags
+    assert not re.search(r"https?://|@import|url\(|fetch\(|XMLHttpRequest|WebSocket", text)
+    assert (page.unbalanced, page.open) == ([], [])
+
+
+def test_no_word_escapes_its_place() -> None:
+    text = report_page(contents())
+    assert "<script>alert" not in text
+    assert Page(text).tags.count("script") == 2
+    assert text.count("&lt;script&gt;alert(1)") >= 5  # title twice, error, log, job, origin
+
+
+def test_embedded_json_parses_to_what_was_given() -> None:
+    nasty = ["</script>", "<!--", "&amp;", "\u2028", "\u2029", '"', "\\", "日本", "e\u0301"]
+    text = embedded_json(nasty)
+    assert json.loads(text) == nasty
+    assert not set(text) & set("<>&\u2028\u2029")
+    data = json.loads(Page(report_page(contents())).json)
+    assert data[0]["sentences"][0]["source"] == ["a", EVIL, "c"]
+
+
+def test_bits_of_the_browser_give_back_the_links_of_every_system() -> None:
+    test_set = sample()
+    data = browser_data(test_set, scored())
+    for place, alignment in enumerate(test_set.systems.values()):
+        for k, sentence in enumerate(data["sentences"]):
+            cells = list(zip(sentence["cells"][::2], sentence["cells"][1::2], strict=True))
+            bits = sentence["has"][place]
+            found = [cell for n, cell in enumerate(cells) if int(bits[n // 4], 16) >> (n % 4) & 1]
+            assert found == alignment[k]
+    assert data["languages"] == ["xx", "yy"]
+    assert [data["systems"][k]["run"] for k in data["shown"]] == ["hmm, offline", "fast_align, offline"]
+
+
+def test_figures_show_one_system_per_aligner_on_a_sentence_they_disagree_about() -> None:
+    test_set = sample()
+    systems = best_systems(test_set, scored(), 4)
+    assert systems == [(RUN_B, "xx-yy"), (RUN_A, "xx-yy")]
+    assert disagreement(test_set, systems, 2) == pytest.approx(0.25)
+    assert disagreement(test_set, systems, 0) == pytest.approx(1 - 7 / 12)
+    assert instructive(test_set, systems, 3) == [2]  # the only one of a readable length
+    assert disagreement(test_set, [(RUN_A, "yy-xx")], 2) == 0.0
+
+
+def test_page_tells_what_a_reader_needs() -> None:
+    text = report_page(contents())
+    assert "2023-11-14 22:13 UTC" in text  # of the newest metrics, not of now
+    for told in (
+        "95 %, 1000 samples, seed 1",
+        "Last lines of logs/x.log",
+        "too long 10",
+        "CC0",
+        "ab" * 32,
+        "10.0 ±1.0",
+    ):
+        assert told in text
+
+
+def test_bytes_repeat() -> None:
+    assert report_page(contents()) == report_page(contents())
+
+
+def test_page_without_links_jobs_or_failures_says_so() -> None:
+    text = report_page(contents(failures=(), jobs=(), test_sets={}, pictures={}, preparations={}))
+    assert "there are no sentences to show" in text
+    assert "nothing is known about time and memory" in text
+    assert "No preparation report was found" in text
+    assert 'id="failures"' not in text
+    assert json.loads(Page(text).json) == []
+
+
+def test_tables_page_is_complete_too() -> None:
+    page = Page(tables_page("t", [aer_table("demo", scored())]))
+    assert page.addresses == []
+    assert (page.unbalanced, page.open) == ([], [])

@@ -1,0 +1,105 @@
+"""A configuration that is wrong never starts, and the message says where, what and what instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alignlens.aligners.registry import ALIGNERS, TEXTS
+from alignlens.alignment.symmetrize import METHODS
+from alignlens.errors import ConfigError, InputError
+from alignlens.settings import load_settings, read_config
+
+MINIMAL = {"preset": "mine", "datasets": ["demo"]}
+
+
+def with_changes(**changes: Any) -> dict[str, Any]:
+    return {**MINIMAL, **changes}
+
+
+def test_defaults_fill_what_is_left_out(project: Path) -> None:
+    settings = load_settings(MINIMAL, project)
+    assert settings.cleaning["max_words"] == 100
+    assert settings.symmetrizations == METHODS
+    assert [run.size for run in settings.aligners] == ["all"]
+    partly = load_settings(with_changes(cleaning={"max_words": 7}, aligners=[{"name": "hmm"}]), project)
+    assert (partly.cleaning["max_words"], partly.cleaning["drop_duplicates"]) == (7, True)
+    assert (partly.aligners[0].text, partly.aligners[0].max_pairs) == ("offline", None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": ["demo"]}, "config.dataset: unknown key 'dataset'.*did you mean datasets"),
+        ({"datasets": ["dmeo"]}, r"config.datasets\[0\]: unknown dataset 'dmeo'.*did you mean demo"),
+        ({"datasets": []}, "config.datasets: "),
+        ({"cleaning": {"max_word": 3}}, r"config.cleaning.max_word: unknown key.*did you mean max_words"),
+        ({"cleaning": {"max_words": "3"}}, "config.cleaning.max_words: '3' is not a whole number"),
+        ({"cleaning": {"max_words": 0}}, "config.cleaning.max_words: 0 must be at least 1"),
+        (
+            {"aligners": [{"name": "fastalign"}]},
+            r"config.aligners\[0\].name: 'fastalign' .*mean fast_align",
+        ),
+        ({"aligners": [{"name": "hmm"}, {"name": "hmm"}]}, r"config.aligners\[1\]: hmm offline stands there twice"),
+        ({"aligners": [{"text": "online"}]}, r"config.aligners\[0\]: missing key name"),
+        ({"symmetrizations": ["grow-diag-fnal"]}, r"config.symmetrizations\[0\].*did you mean grow-diag-final"),
+        ({"subwords": {"kind": "shared"}}, "config.subwords.kind: 'shared' is not one of joint, separate"),
+        ({"mirror": "/no/such/folder"}, "config.mirror: '/no/such/folder' is not a folder"),
+        ({"preset": "../up"}, "config.preset"),
+        ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
+        ({"custom_datasets": {"mine": {"kind": "file", "pair": ["de", "en"]}}}, "config.custom_datasets.*mine.*'file'"),
+    ],
+)
+def test_wrong_configurations(project: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        load_settings(with_changes(**changes), project)
+    assert "\n" not in str(error.value)
+
+
+def test_files_are_laid_over_each_other_as_snakemake_does(tmp_path: Path) -> None:
+    (tmp_path / "below.yaml").write_text("a: {x: 1, y: 2}\nlist: [1, 2]\n")
+    (tmp_path / "above.yaml").write_text("a: {y: 3}\nlist: [3]\n")
+    assert read_config([tmp_path / "below.yaml", tmp_path / "above.yaml"]) == {"a": {"x": 1, "y": 3}, "list": [3]}
+    (tmp_path / "broken.yaml").write_text("a: [1\nb: 2\n")
+    with pytest.raises(InputError, match=r"broken.yaml:2: not YAML"):
+        read_config([tmp_path / "broken.yaml"])
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    with pytest.raises(ConfigError, match="not a mapping"):
+        read_config([tmp_path / "list.yaml"])
+
+
+def test_every_preset_is_valid_and_named_as_its_file(project: Path) -> None:
+    base = project / "config" / "config.yaml"
+    assert load_settings(read_config([base]), project).preset == "demo"
+    presets = sorted((project / "config" / "presets").glob("*.yaml"))
+    assert {path.stem for path in presets} >= {"hansards", "deen", "roen", "multi30k", "paper"}
+    for path in presets:
+        assert load_settings(read_config([base, path]), project).preset == path.stem
+
+
+def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> None:
+    schema = yaml.safe_load((project / "config/schemas/config.schema.yaml").read_text())
+    run = schema["properties"]["aligners"]["items"]["properties"]
+    assert run["name"]["enum"] == list(ALIGNERS)
+    assert run["text"]["enum"] == list(TEXTS)
+    assert schema["properties"]["symmetrizations"]["items"]["enum"] == list(METHODS)
+    manual = (project / "config" / "README.md").read_text()
+    for key, rule in keys_of(schema):
+        assert rule.get("description"), f"{key} has no description"
+        assert "default" in rule or key.split(".")[-1] in ("preset", "datasets", "name"), f"{key} has no default"
+        assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
+
+
+def keys_of(schema: dict[str, Any], prefix: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """Every key of a schema by its dotted path; objects must be closed unless their keys are free names."""
+    found = []
+    for key, rule in schema.get("properties", {}).items():
+        found.append((prefix + key, rule))
+        inner = rule.get("items", rule)
+        if isinstance(inner, dict) and "properties" in inner:
+            assert inner.get("additionalProperties") is False, f"{prefix}{key} is open"
+            found += keys_of(inner, f"{prefix}{key}.")
+    return found

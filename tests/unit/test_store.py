@@ -1,0 +1,407 @@
+"""Journals into a real MLflow on SQLite: once, twice, after kills, in parallel, without a tracker, anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alignlens.errors import ConfigError
+from alignlens.tracking.address import Address, resolve_address
+from alignlens.tracking.journal import Journal
+from alignlens.tracking.records import find_journals
+from alignlens.tracking.store import Store
+
+KILLED_JOB = """
+import sys, time
+from pathlib import Path
+from alignlens.tracking.journal import Journal
+with Journal(Path(sys.argv[1])) as journal:
+    run = journal.run(experiment="train", name="killed", identity={"preset": "demo", "seed": 1}, group="seeds")
+    for step in range(10**9):
+        run.metric("loss", 1.0, step)
+        if step == 20:
+            print("ready", flush=True)
+        time.sleep(0.001 if step > 20 else 0)
+"""
+
+
+def write(path: Path, values: dict[str, float], experiment: str = "score", **identity: object) -> Path:
+    """Journals one finished run."""
+    with Journal(path) as journal:
+        journal.run(
+            experiment=experiment,
+            name=f"toy · {path.name.partition('.')[0]}",
+            identity={"preset": "demo", "file": path.name, **identity},
+            tags={"dataset": "toy", "flag": True},
+            params={"size": 10, "names": ["a", "b"], "text": "plain"},
+            group="toy · aligners",
+        ).metrics(values)
+    return path
+
+
+def client_of(store: Store) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=store.address.uri)
+
+
+def runs_of(store: Store, experiment: str = "score", groups: bool = False) -> list[Any]:
+    """Returns the active runs of an experiment without (or only) the groups, by name."""
+    client = client_of(store)
+    found = client.get_experiment_by_name(f"alignlens/{experiment}")
+    runs = client.search_runs([found.experiment_id])
+    chosen = [run for run in runs if ("alignlens.group" in run.data.tags) == groups]
+    return sorted(chosen, key=lambda run: str(run.info.run_name))
+
+
+def counts(result: Any) -> tuple[int, int, int, int, int]:
+    assert result.complete, result.problems
+    return result.created, result.replaced, result.updated, result.unchanged, result.ended
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One database for all tests that use journals of their own in an experiment of their own."""
+    return Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
+
+
+def test_all_that_the_journal_says_arrives_and_a_second_sync_changes_nothing(store: Store, tmp_path: Path) -> None:
+    small, big = tmp_path / "aer.csv", tmp_path / "model.bin"
+    small.write_text("12.5\n")
+    big.write_bytes(b"0" * 6_000_000)
+    gone = tmp_path / "gone.txt"
+    gone.write_text("soon gone")
+    path = tmp_path / "a.journal.jsonl"
+    with Journal(path) as journal:
+        run = journal.run(
+            experiment="full",
+            name="de-en · hmm",
+            identity={"preset": "demo"},
+            tags={"dataset": "toy", "flag": True},
+            params={"size": 10, "names": ["a", "b"], "text": "plain", "nothing": None},
+            group="de-en · aligners",
+        )
+        for step in range(2000):
+            run.metric("loss", 1 / (step + 1), step)
+        run.metric("aer", 12.5)
+        for file in (small, big, gone):
+            run.artifact(file, "tables")
+    gone.unlink()
+    assert counts(store.sync([path])) == (1, 0, 0, 0, 0)
+    (stored,) = runs_of(store, "full")
+    assert (stored.info.run_name, stored.info.status) == ("de-en · hmm", "FINISHED")
+    assert stored.data.params == {"size": "10", "names": '["a","b"]', "text": "plain", "nothing": "null"}
+    assert stored.data.metrics["aer"] == 12.5
+    assert {"seconds", "peak_memory_mb"} < set(stored.data.metrics)
+    tags = stored.data.tags
+    assert (tags["dataset"], tags["flag"], tags["preset"], tags["status"]) == ("toy", "true", "demo", "FINISHED")
+    (parent,) = runs_of(store, "full", groups=True)
+    assert (parent.info.run_name, parent.info.status) == ("de-en · aligners", "FINISHED")
+    assert tags["mlflow.parentRunId"] == parent.info.run_id
+    assert parent.info.start_time <= stored.info.start_time <= stored.info.end_time == parent.info.end_time
+    client = client_of(store)
+    history = client.get_metric_history(stored.info.run_id, "loss")
+    assert sorted((point.step, point.value) for point in history) == [(n, 1 / (n + 1)) for n in range(2000)]
+    assert all(stored.info.start_time <= point.timestamp <= stored.info.end_time for point in history)
+    files = {file.path: file.file_size for file in client.list_artifacts(stored.info.run_id, "tables")}
+    assert files["tables/aer.csv"] == 5
+    assert set(files) == {"tables/aer.csv", "tables/model.bin.reference.txt", "tables/gone.txt.reference.txt"}
+    reference = Path(client.download_artifacts(stored.info.run_id, "tables/model.bin.reference.txt")).read_text()
+    assert str(big) in reference
+    assert "6000000 bytes" in reference
+
+    before = [stored.to_dictionary(), parent.to_dictionary()]
+    assert counts(store.sync([path])) == (0, 0, 0, 1, 0)
+    after = [*runs_of(store, "full"), *runs_of(store, "full", groups=True)]
+    assert [run.to_dictionary() for run in after] == before
+
+
+def test_a_rerun_replaces_and_its_group_stays(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 20}, "rerun")
+    other = write(tmp_path / "b.journal.jsonl", {"aer": 1}, "rerun")
+    store.sync([path, other])
+    (parent,) = runs_of(store, "rerun", groups=True)
+    write(path, {"aer": 10}, "rerun")
+    assert counts(store.sync([path, other])) == (0, 1, 0, 1, 0)
+    assert [run.data.metrics["aer"] for run in runs_of(store, "rerun")] == [10, 1]
+    assert [run.info.run_id for run in runs_of(store, "rerun", groups=True)] == [parent.info.run_id]
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs_of(store, "rerun")} == {parent.info.run_id}
+
+
+def test_the_filters_of_the_manual_find_runs(store: Store, tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "tracking.md"
+    filters = re.findall(r"^\| .* \| `((?:tags|metrics)\.[^`]+)` \|$", page.read_text(), re.MULTILINE)
+    assert len(filters) == 3
+    path = tmp_path / "a.journal.jsonl"
+
+    def job() -> None:
+        with Journal(path) as journal:
+            tags = {"dataset": "demo", "links": "grow-diag"}
+            run = journal.run(experiment="filters", name="a", identity={"preset": "demo"}, tags=tags)
+            run.metrics({"aer": 20, "seconds": 700, "peak_memory_mb": 5000})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        job()
+    store.sync([path])
+    experiment = runs_of(store, "filters")[0].info.experiment_id
+    assert [len(client_of(store).search_runs([experiment], text)) for text in filters] == [1, 1, 1]
+
+
+def test_duplicates_made_by_others_are_removed(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 20}, "twice")
+    store.sync([path])
+    (stored,) = runs_of(store, "twice")
+    client = client_of(store)
+    tags = {"alignlens.key": stored.data.tags["alignlens.key"]}
+    client.create_run(stored.info.experiment_id, tags=tags, run_name="double")
+    assert counts(store.sync([path])) == (0, 0, 0, 1, 0)
+    assert [run.info.run_id for run in runs_of(store, "twice")] == [stored.info.run_id]
+
+
+def test_a_deleted_group_or_experiment_comes_back(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 20}, "deleted")
+    store.sync([path])
+    (parent,) = runs_of(store, "deleted", groups=True)
+    client = client_of(store)
+    client.delete_run(parent.info.run_id)
+    assert counts(store.sync([path])) == (0, 0, 0, 1, 0)
+    (new_parent,) = runs_of(store, "deleted", groups=True)
+    (run,) = runs_of(store, "deleted")
+    assert run.data.tags["mlflow.parentRunId"] == new_parent.info.run_id != parent.info.run_id
+    client.delete_experiment(run.info.experiment_id)
+    store.sync([path])
+    assert [run.data.metrics["aer"] for run in runs_of(store, "deleted")] == [20]
+
+
+def test_runs_of_the_user_are_left_alone(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 20}, "guest")
+    store.sync([path])
+    client = client_of(store)
+    own = client.create_run(runs_of(store, "guest")[0].info.experiment_id, run_name="mine")
+    store.sync([path])
+    assert client.get_run(own.info.run_id).info.status == "RUNNING"
+
+
+def test_sigkill_gives_killed_and_a_rerun_gives_one_finished_run(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "k.journal.jsonl"
+    job = subprocess.Popen([sys.executable, "-c", KILLED_JOB, str(path)], stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"ready\n"
+    store.sync([path])
+    (run,) = runs_of(store, "train")
+    assert run.info.status == "RUNNING", "a living job is shown as it stands"
+    job.send_signal(signal.SIGKILL)
+    job.wait()
+    job.stdout.close()
+    with path.open("ab") as file:
+        file.write(b'{"event":"metrics","run"')  # torn while it was written
+    assert counts(store.sync([path])) == (0, 0, 1, 0, 0)
+    (killed,) = runs_of(store, "train")
+    assert (killed.info.run_id, killed.info.status) == (run.info.run_id, "KILLED")
+    assert killed.data.tags["status"] == "KILLED"
+    steps = [point.step for point in client_of(store).get_metric_history(killed.info.run_id, "loss")]
+    assert sorted(steps) == list(range(len(steps))), "what was sent before is not sent twice"
+    assert len(steps) > 20
+    assert counts(store.sync([path])) == (0, 0, 0, 1, 0)
+
+    with Journal(path) as journal:
+        journal.run(experiment="train", name="killed", identity={"preset": "demo", "seed": 1}, group="seeds").metric(
+            "loss", 0.5
+        )
+    assert counts(store.sync([path])) == (0, 1, 0, 0, 0)
+    (finished,) = runs_of(store, "train")
+    assert (finished.info.status, finished.data.metrics["loss"]) == ("FINISHED", 0.5)
+    assert finished.info.run_id != killed.info.run_id
+
+
+def test_a_failed_job_says_why(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "f.journal.jsonl"
+
+    def job() -> None:
+        with Journal(path) as journal:
+            journal.run(experiment="fails", name="f", identity={})
+            raise RuntimeError("no luck")
+
+    with pytest.raises(RuntimeError):
+        job()
+    store.sync([path])
+    (run,) = runs_of(store, "fails")
+    assert (run.info.status, run.data.tags["error"]) == ("FAILED", "RuntimeError: no luck")
+
+
+def test_running_runs_nobody_will_end_are_ended(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "gone.journal.jsonl"
+    with Journal(path) as journal:
+        journal.run(experiment="orphan", name="orphan", identity={"n": 1})
+        store.sync([path])
+        path.unlink()
+        result = store.sync([])
+    assert counts(result) == (0, 0, 0, 0, 1)
+    (run,) = runs_of(store, "orphan")
+    assert (run.info.status, run.data.tags["status"]) == ("KILLED", "KILLED")
+    client = client_of(store)
+    foreign = {"alignlens.key": "f" * 16, "alignlens.attempt": "elsewhere:1:2:3.0", "alignlens.source": "/none"}
+    other = client.create_run(run.info.experiment_id, tags=foreign)
+    assert store.sync([]).ended == 0
+    assert client.get_run(other.info.run_id).info.status == "RUNNING", "another machine's business"
+    client.delete_run(other.info.run_id)
+
+
+def test_a_run_the_tracker_refuses_does_not_stop_the_others(store: Store, tmp_path: Path) -> None:
+    bad = write(tmp_path / "bad.journal.jsonl", {"a(b)!": 1.0}, "refused")
+    good = write(tmp_path / "good.journal.jsonl", {"aer": 1.0}, "refused")
+    broken = tmp_path / "broken.journal.jsonl"
+    broken.write_text("junk\n")
+    result = store.sync([bad, broken, good])
+    assert (result.created, result.reached, result.complete) == (1, True, False)
+    assert len(result.problems) == 2
+    assert any(str(bad) in problem for problem in result.problems)
+    assert any(f"{broken}:1" in problem for problem in result.problems)
+    assert [run.info.run_name for run in runs_of(store, "refused")] == ["toy · good"]
+
+
+def test_of_two_journals_of_one_job_the_later_counts(store: Store, tmp_path: Path) -> None:
+    old = write(tmp_path / "old" / "a.journal.jsonl", {"aer": 2}, "copies")
+    new = write(tmp_path / "new" / "a.journal.jsonl", {"aer": 1}, "copies")
+    for order in ([old, new], [new, old]):
+        store.sync(order)
+        assert [run.data.metrics["aer"] for run in runs_of(store, "copies")] == [1]
+
+
+def test_four_processes_on_a_fresh_store(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / "demo" / f"{number}.journal.jsonl", {"aer": number})
+    code = (
+        "import sys; from pathlib import Path; from alignlens.tracking.store import Store\n"
+        "result = Store(sys.argv[1]).sync(sorted(Path(sys.argv[2]).rglob('*.jsonl')))\n"
+        "assert result.complete, result.problems\n"
+        "print(result.created, result.replaced, result.unchanged)"
+    )
+    store = Store(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    command = [sys.executable, "-c", code, store.address.uri, str(tmp_path)]
+    jobs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    outputs = [job.communicate(timeout=120) for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0, 0, 0], outputs
+    assert sorted(out.strip() for out, _ in outputs) == ["0 0 3", "0 0 3", "0 0 3", "3 0 0"]
+    assert {error for _, error in outputs} == {""}, "MLflow keeps quiet"
+    assert [run.data.metrics["aer"] for run in runs_of(store)] == [0, 1, 2]
+    assert len(runs_of(store, groups=True)) == 1
+
+
+def test_an_unreachable_server_costs_little_and_loses_nothing(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 3}, "later")
+    begin = time.monotonic()
+    result = Store("http://bob:secret@127.0.0.1:9").sync([path])
+    assert time.monotonic() - begin < 10
+    assert not result.complete
+    assert not result.reached
+    (reason,) = result.problems
+    assert "127.0.0.1:9" in reason
+    assert "secret" not in reason
+    assert "\n" not in reason
+    assert counts(store.sync([path])) == (1, 0, 0, 0, 0)
+    assert [run.data.metrics["aer"] for run in runs_of(store, "later")] == [3]
+
+
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alignlens.tracking.address._PROBE_SECONDS", 0.5)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        begin = time.monotonic()
+        result = Store(f"http://127.0.0.1:{listener.getsockname()[1]}").sync([])
+        assert 0.5 <= time.monotonic() - begin < 5
+    assert not result.reached
+
+
+@pytest.mark.parametrize("uri", ["postgresql://bob:secret@127.0.0.1:9/x", "mysql+pymysql://bob:secret@127.0.0.1:9/x"])
+def test_an_unreachable_database_is_given_up(uri: str) -> None:
+    result = Store(uri).sync([])
+    assert not result.reached
+    assert "secret" not in result.problems[0]
+
+
+def test_a_damaged_or_deleted_database_is_rebuilt_with_the_same_runs(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("1\n")
+    for number in range(2):
+        path = write(tmp_path / "demo" / f"{number}.journal.jsonl", {"aer": number})
+        with Journal(path) as journal:
+            run = journal.run(experiment="score", name=str(number), identity={"n": number}, group="g")
+            run.metric("aer", number)
+            run.artifact(table, "tables")
+    journals = find_journals(tmp_path)
+    database = tmp_path / "mlflow.db"
+    store = Store(f"sqlite:///{database}")
+
+    def shown() -> list[Any]:
+        rows = []
+        for run in runs_of(store):
+            tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.parentRunId"}
+            rows.append((run.info.run_name, run.info.start_time, run.info.end_time, run.data.metrics, tags))
+        return rows
+
+    assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0), "there is no database yet"
+    before = shown()
+    assert len(before) == 2
+    damaged = b"not a database, but long enough to be looked at" * 100
+    database.write_bytes(damaged)
+    result = store.sync(journals)
+    assert not result.reached
+    assert "not a database" in result.problems[0]
+    assert database.read_bytes() == damaged
+    assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0)
+    assert shown() == before
+    assert (tmp_path / "mlflow.db.bak").read_bytes() == damaged
+    assert counts(store.sync(journals)) == (0, 0, 0, 2, 0)
+    assert len(list(tmp_path.glob("mlartifacts/alignlens/score/*"))) == 2
+    for run in runs_of(store):
+        assert [file.path for file in client_of(store).list_artifacts(run.info.run_id)] == ["tables"]
+    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {
+        "mlflow.db",
+        "mlflow.db.bak",
+        "mlflow.lock",
+        "table.csv",
+    }
+
+
+def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert resolve_address(None, tmp_path).database == tmp_path / "mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://host:5000")
+    assert resolve_address(None, tmp_path).uri == "http://host:5000"
+    assert resolve_address("https://other", tmp_path).uri == "https://other"
+    assert resolve_address("postgresql://h/x", tmp_path).artifacts == tmp_path / "mlartifacts"
+    monkeypatch.chdir(tmp_path)
+    assert Address("sqlite:///a/b.db").uri == f"sqlite:///{tmp_path / 'a' / 'b.db'}"
+    shown = Address("postgresql://bob:s3cret@db:5432/x?password=s3cret&sslmode=require")
+    assert str(shown) == "postgresql://***@db:5432/x"
+    assert "s3cret" not in shown.hide(f"cannot connect to {shown.uri} with\npassword s3cret")
+    for wrong in ("file:./mlruns", "mlruns", "sqlite://", "sqlite:///:memory:", "http://host:port"):
+        with pytest.raises(ConfigError):
+            Address(wrong)
+
+
+def test_secrets_reach_neither_journal_nor_store(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "s.journal.jsonl"
+    uri = "http://bob:hunter2@127.0.0.1:9"
+    with Journal(path, live_uri=uri) as journal:
+        journal.run(experiment="secret", name="s", identity={})
+        arguments = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+        assert f"alignlens.tracking.live {path}" in arguments
+        assert "hunter2" not in arguments
+    assert "hunter2" not in path.read_text()
+    store.sync([path])
+    assert store.address.database is not None
+    assert b"hunter2" not in store.address.database.read_bytes()
+    assert not os.environ.get("MLFLOW_TRACKING_URI", "").startswith("http://bob")

@@ -9,7 +9,7 @@
 #   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
 #   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
 #   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
-#   report/                                                         tables, figures, report.html
+#   report.html, report/                                            the page; its tables and figures
 from snakemake.utils import min_version
 
 min_version("9.10")

@@ -8,20 +8,23 @@ PROJECT = Path(workflow.basedir)
 sys.path.insert(0, str(PROJECT / "src"))
 
 from alignlens.cli.main import exit_on_error
-from alignlens.code_version import code_version
+from alignlens.code_version import code_version, commit_of
 from alignlens.plan import SIDES, SPLITS, Plan
 from alignlens.settings import load_settings
+from alignlens.tracking.address import resolve_address
 
 with exit_on_error("config"):
     plan = Plan.of(load_settings(config, PROJECT))
+    TRACKING_URI = resolve_address(plan.settings.tracking_uri, Path("results")).uri
 
 # Steps run the code of this checkout with the Python that runs Snakemake, whether or not it is on the path.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PROJECT / "src"), os.environ.get("PYTHONPATH")]))
+# Not parameters of rules: where runs are shown, and where data comes from, changes no result.
+os.environ["MLFLOW_TRACKING_URI"] = TRACKING_URI
+os.environ["ALIGNLENS_COMMIT"] = commit_of(PROJECT)
 if plan.settings.mirror:
     os.environ["ALIGNLENS_MIRROR"] = plan.settings.mirror
-if plan.settings.tracking_uri:
-    os.environ["MLFLOW_TRACKING_URI"] = plan.settings.tracking_uri
 
 ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"

@@ -6,7 +6,7 @@ rule report:
         metrics=plan.metrics(),
         links=plan.links(),
     output:
-        page=f"{ROOT}/report/report.html",
+        page=f"{ROOT}/report.html",
         tables=report(
             expand(f"{ROOT}/report/aer.{{kind}}", kind=["html", "csv", "md", "tex"]),
             caption="../report/table.rst",
@@ -19,6 +19,7 @@ rule report:
     params:
         folder=f"{ROOT}/report",
         root=ROOT,
+        metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
         heatmaps=plan.settings.heatmaps,
         code=code_version("alignlens.cli.report"),
     resources:
@@ -27,5 +28,5 @@ rule report:
     conda:
         "../envs/alignlens.yaml"
     shell:
-        "python -m alignlens report --results {params.root} --metrics {input.metrics} --heatmaps {params.heatmaps}"
-        " --out {params.folder} 2> {log}"
+        "python -m alignlens report --results {params.root} {params.metrics} --heatmaps {params.heatmaps}"
+        " --out {params.folder} --page {output.page} 2> {log}"

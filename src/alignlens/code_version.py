@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def code_version(*modules: str) -> str:
         digest.update(path.relative_to(_ROOT).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def commit_of(project: Path) -> str:
+    """Returns the commit of a checkout, with a plus if it was changed since, or nothing outside of git."""
+    command = ["git", "-C", str(project), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 @cache

@@ -6,7 +6,7 @@
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
-    report/
+    report.html, report/                                           the page; its tables and figures
 
 Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
 """
@@ -119,8 +119,9 @@ class Plan:
 
     def report(self) -> list[str]:
         """Returns the files of the report."""
-        names = ["report.html", "aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
-        return [*(str(self.root / "report" / name) for name in names), *self.heatmaps()]
+        names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
+        tables = (str(self.root / "report" / name) for name in names)
+        return [str(self.root / "report.html"), *tables, *self.heatmaps()]
 
     def heatmaps(self) -> list[str]:
         """Returns the alignment heatmaps of every dataset with gold links."""

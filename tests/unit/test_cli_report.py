@@ -74,10 +74,10 @@ def test_writes_every_file_and_nothing_else(results: Path, capsys: pytest.Captur
     assert main(["report", "--results", str(results)]) == 0
     names = {path.name for path in (results / "report").iterdir()}
     assert names == {
-        "aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md", "report.html",
+        "aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md",
         "heatmap-toy.svg", "heatmap-toy.png",
     }  # fmt: skip
-    assert capsys.readouterr().out == f"Report: {results / 'report' / 'report.html'}\n"
+    assert capsys.readouterr().out == f"Report: {results / 'report.html'}\n"
     with (results / "report/aer.csv").open(newline="") as file:
         records = list(csv.DictReader(file))
     assert len(records) == 6
@@ -107,7 +107,7 @@ def test_only_the_metrics_given_are_shown(results: Path) -> None:
     text = (results / "report/aer.md").read_text()
     assert "hmm, offline" in text
     assert "fast_align" not in text
-    assert "<h1>Just one</h1>" in (results / "report/report.html").read_text()
+    assert "<h1>Just one</h1>" in (results / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_failed_runs_are_told_with_their_last_words(results: Path, journal: str,
     fail(results, journal, log)
     runs = ["toy/ibm4/offline/all", "toy/eflomal/offline/all"]
     assert main(["report", "--results", str(results), "--runs", *runs]) == 0
-    page = (results / "report/report.html").read_text()
+    page = (results / "report.html").read_text()
     assert "the aligner gave up" in page
     assert "the last words" in page
     assert f"Last lines of {log}" in page
@@ -151,7 +151,7 @@ def test_print_shows_the_table_and_where_the_report_is(results: Path, capsys: py
     assert not (results / "report").exists()
     assert main(["report", "--results", str(results)]) == 0
     assert main(["report", "--results", str(results), "--print"]) == 0
-    assert f"Report: {results / 'report' / 'report.html'}" in capsys.readouterr().out
+    assert f"Report: {results / 'report.html'}" in capsys.readouterr().out
 
 
 def test_print_needs_neither_pandas_nor_matplotlib(results: Path) -> None:
@@ -165,7 +165,7 @@ def test_print_needs_neither_pandas_nor_matplotlib(results: Path) -> None:
 
 def test_words_survive_the_page(results: Path) -> None:
     assert main(["report", "--results", str(results)]) == 0
-    page = (results / "report/report.html").read_text()
+    page = (results / "report.html").read_text()
     data = json.loads(page.split('id="sentences">', 1)[1].split("</script>", 1)[0])
     assert data[0]["sentences"][1]["target"] == ["yes", "&amp;"]
     assert data[0]["sentences"][0]["target"] == ["the", "house|is"]

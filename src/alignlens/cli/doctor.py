@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.aligners.registry import ALIGNERS
 from alignlens.errors import AlignlensError
-from alignlens.tracking.address import display_uri, tracking_uri
+from alignlens.tracking.address import resolve_address
 
 if TYPE_CHECKING:
     import argparse
@@ -113,16 +113,12 @@ def _aligner(name: str) -> Check:
 
 
 def _store(results: Path) -> Check:
-    uri = tracking_uri(results)
-    shown = display_uri(uri)
-    if not uri.startswith("sqlite:"):
-        return Check("MLflow store", "ok", f"{shown} (a server; 'alignlens track sync' says whether it answers)")
     try:
-        results.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=results):
-            return Check("MLflow store", "ok", f"{shown}, folder writable")
-    except OSError as error:
-        return Check("MLflow store", "fail", f"{results}: {error.strerror}", "Choose another folder with --results.")
+        address = resolve_address(None, results)
+        address.check()
+    except AlignlensError as error:
+        return Check("MLflow store", "fail", str(error), "Journals keep the runs until alignlens track sync works.")
+    return Check("MLflow store", "ok", f"{address} answers")
 
 
 def _disk(results: Path) -> Check:

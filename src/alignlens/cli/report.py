@@ -12,6 +12,7 @@ from alignlens.report.collect import (
     RunId,
     failures_of,
     metrics_files,
+    prepared_datasets,
     read_jobs,
     read_metrics,
     read_records,
@@ -36,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--configfile", nargs="+", default=[], metavar="FILE", help="laid over config/config.yaml, as for snakemake"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: RESULTS/report)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
     parser.add_argument("--metrics", type=Path, nargs="+", metavar="FILE", help="score files (default: all found)")
     parser.add_argument(
         "--runs", nargs="+", default=[], metavar="RUN", help="runs to expect, as dataset/aligner/text/size"
@@ -46,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", help="only print the main table and where the report is")
     parser.epilog = (
         "without --results, the configuration of the current folder tells the results and the runs to expect\n\n"
-        "example:\n  alignlens report --results results/demo --out results/demo/report"
+        "example:\n  alignlens report --results results/demo"
     )
 
 
@@ -61,13 +63,13 @@ def run(args: argparse.Namespace) -> None:
     if not args.results.is_dir():
         raise InputError("no such results folder.", args.results, advice="Run the pipeline first.")
     scored = [read_metrics(path) for path in args.metrics or metrics_files(args.results)]
-    if not scored and not expected:
-        raise InputError("no scores below this folder.", args.results, advice="Run the pipeline first.")
-    out = args.out or args.results / "report"
+    if not scored and not expected and not prepared_datasets(args.results):
+        raise InputError("no results below this folder.", args.results, advice="Run the pipeline first.")
+    page = args.page or args.results / "report.html"
     if args.print:
-        _print(args.results, out, scored, expected)
+        _print(args.results, page, scored, expected)
     else:
-        _write(args, out, scored, expected)
+        _write(args, page, scored, expected)
 
 
 def _planned(configfiles: Sequence[str]) -> tuple[Path, list[RunId]]:
@@ -85,21 +87,21 @@ def _planned(configfiles: Sequence[str]) -> tuple[Path, list[RunId]]:
     return plan.root, runs
 
 
-def _print(results: Path, out: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
+def _print(results: Path, page: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
     failures = failures_of(results, read_records(results))
     for dataset in tables.datasets_of(scored, expected):
         print(markdown(tables.summary_table(dataset, scored, expected, failures)))
     if failures:
         print(f"Did not end well: {', '.join(failure.name for failure in failures)}.")
-    page = out / "report.html"
     print(f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {results}")
 
 
-def _write(args: argparse.Namespace, out: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
+def _write(args: argparse.Namespace, page: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
     from alignlens.report.html import Contents, report_page, tables_page
     from alignlens.report.provenance import read_preparation
 
     results: Path = args.results
+    out: Path = args.out or results / "report"
     title = args.title or f"alignlens · {results.resolve().name}"
     records = read_records(results)
     failures = failures_of(results, records)
@@ -125,7 +127,9 @@ def _write(args: argparse.Namespace, out: Path, scored: Sequence[ScoredRun], exp
         dataset: _write_heatmaps(out, test_set, scored, args.heatmaps) for dataset, test_set in test_sets.items()
     }
     preparations = {
-        dataset: report for dataset in datasets if (report := read_preparation(results, dataset)) is not None
+        dataset: report
+        for dataset in prepared_datasets(results)
+        if (report := read_preparation(results, dataset)) is not None
     }
     contents = Contents(
         title=title,
@@ -139,8 +143,8 @@ def _write(args: argparse.Namespace, out: Path, scored: Sequence[ScoredRun], exp
         pictures=pictures,
         preparations=preparations,
     )
-    write_text(out / "report.html", report_page(contents))
-    print(f"Report: {out / 'report.html'}")
+    write_text(page, report_page(contents))
+    print(f"Report: {page}")
 
 
 def _result_tables(

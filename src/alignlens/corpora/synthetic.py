@@ -49,7 +49,7 @@ class SyntheticSettings:
     """Sentence pairs to validate on."""
     test: int = 300
     """Sentence pairs to score."""
-    vocabulary: int = 200
+    vocabulary: int = 140
     """Content lemmas of the source language."""
     min_words: int = 4
     """Shortest source sentence, punctuation included."""

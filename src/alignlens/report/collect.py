@@ -132,6 +132,11 @@ def metrics_files(results: Path) -> list[Path]:
     return sorted(results.glob("scores/*/*/*/*/metrics.json"))
 
 
+def prepared_datasets(results: Path) -> list[str]:
+    """Returns the datasets prepared below a results folder, scored or not."""
+    return sorted(path.parent.name for path in results.glob("data/*/preparation.json"))
+
+
 def read_metrics(path: Path | str) -> ScoredRun:
     """Returns the content of a metrics file; what is missing or no number is an error with its name."""
     path = Path(path)

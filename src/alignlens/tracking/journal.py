@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 from alignlens import __version__
 from alignlens.errors import InputError
 from alignlens.tracking.records import FAILED, FINISHED, KILLED, RunRecord, is_alive, process_start, read_journal
+from alignlens.tracking.watch import start_live
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,8 +198,6 @@ class Journal:
         )
         run = self._runs[key] = Run(self, key)
         if self._live_uri is not None and self.path is not None and len(self._runs) == 1:
-            from alignlens.tracking.live import start_live
-
             start_live(self.path, self._live_uri)
         return run
 

@@ -1,13 +1,12 @@
-"""Watch a run while it goes on: a side process reads the journal and streams it to the tracker.
+"""The side process that reads the journal of a running job and streams it to the tracker.
 
-The job starts it and forgets it. It runs with low priority and never speaks; if the tracker fails it gives up,
-and ``alignlens track sync`` makes the store complete later.
+The job starts it (``alignlens.tracking.watch``) and forgets it. It runs with low priority and never speaks; if the
+tracker fails it gives up, and ``alignlens track sync`` makes the store complete later.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 import time
@@ -16,28 +15,14 @@ from typing import TYPE_CHECKING
 
 from alignlens.errors import InputError
 from alignlens.tracking.records import RUNNING, RunRecord, is_alive, read_journal
+from alignlens.tracking.watch import EVERY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_EVERY_SECONDS = 3.0
 _GLANCE_SECONDS = 0.25
 _PATIENCE = 5
 _SHARE = 10.0
-
-
-def start_live(journal: Path, uri: str, every: float = _EVERY_SECONDS) -> None:
-    """Starts the side process. The URI may hold a password: it goes through the environment, not through the
-    arguments that everybody on the machine can list."""
-    command = [sys.executable, "-m", "alignlens.tracking.live", str(journal.absolute())]
-    command += ["--parent", str(os.getpid()), "--every", str(every)]
-    environment = {**os.environ, "MLFLOW_TRACKING_URI": uri, "OMP_NUM_THREADS": "1"}
-    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    try:
-        # Not subprocess.Popen: its objects want to be waited for, and nobody here ever waits.
-        os.posix_spawn(sys.executable, command, environment, file_actions=silence, setsid=True)
-    except (OSError, NotImplementedError) as error:
-        logging.getLogger(__name__).warning("no live view of this run (%s)", error)
 
 
 def stream(journal: Path, uri: str, parent: int, every: float) -> bool:
@@ -79,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m alignlens.tracking.live", description=__doc__)
     parser.add_argument("journal", type=Path)
     parser.add_argument("--parent", type=int, required=True, help="the process that writes the journal")
-    parser.add_argument("--every", type=float, default=_EVERY_SECONDS, help="seconds between two batches")
+    parser.add_argument("--every", type=float, default=EVERY_SECONDS, help="seconds between two batches")
     args = parser.parse_args(argv)
     os.nice(10)
     return 0 if stream(args.journal, os.environ["MLFLOW_TRACKING_URI"], args.parent, args.every) else 1

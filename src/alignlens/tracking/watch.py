@@ -1,0 +1,27 @@
+"""Watch a job in MLflow while it runs: starts the side process, and knows nothing of MLflow itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVERY_SECONDS = 3.0
+
+
+def start_live(journal: Path, uri: str, every: float = EVERY_SECONDS) -> None:
+    """Starts the side process. The URI may hold a password: it goes through the environment, not through the
+    arguments that everybody on the machine can list."""
+    command = [sys.executable, "-m", "alignlens.tracking.live", str(journal.absolute())]
+    command += ["--parent", str(os.getpid()), "--every", str(every)]
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": uri, "OMP_NUM_THREADS": "1"}
+    silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    try:
+        # Not subprocess.Popen: its objects want to be waited for, and nobody here ever waits.
+        os.posix_spawn(sys.executable, command, environment, file_actions=silence, setsid=True)
+    except (OSError, NotImplementedError) as error:
+        logging.getLogger(__name__).warning("no live view of this run (%s)", error)

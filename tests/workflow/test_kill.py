@@ -1,0 +1,33 @@
+"""kill -9 in the middle, then the same command: the same files, one finished run per job."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from conftest import kill_group
+
+pytestmark = pytest.mark.workflow
+
+
+def test_killed_again_and_again_it_ends_as_if_undisturbed(finished, workspace) -> None:
+    # Killed as soon as the first file of a kind appears, so that every stage is interrupted once.
+    for sign in ("data/tiny/prepare.log", "aligners/**/align.log", "links/**/*.pharaoh", "scores/**/score.log"):
+        process = workspace.start("--cores", "all")
+        until = time.monotonic() + 120
+        while not any(workspace.results.glob(sign)) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+        assert any(workspace.results.glob(sign)), (workspace.folder / "started.log").read_text()
+        kill_group(process)
+        # The tracker is asked in between too: what was killed must not look as if it ran.
+        assert workspace.alignlens("track", "sync").returncode == 0
+        assert "RUNNING" not in {run["status"] for run in workspace.mlflow_runs()}
+        workspace.snakemake("--unlock")
+    workspace.snakemake("--cores", "all")
+    assert workspace.stable_files() == finished.stable_files()
+    runs = workspace.mlflow_runs()
+    assert {run["status"] for run in runs} == {"FINISHED"}
+    assert sorted(str(run["key"]) for run in runs) == sorted(str(run["key"]) for run in finished.mlflow_runs())
+    assert not list(workspace.results.rglob(".*.tmp")), "temporary files of killed jobs are left"
+    assert "Nothing to be done" in workspace.snakemake("--cores", "all").stderr

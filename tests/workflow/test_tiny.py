@@ -1,0 +1,137 @@
+"""The whole pipeline, run for real on a tiny corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import make_workspace
+
+pytestmark = pytest.mark.workflow
+
+
+def planned_rules(output: str) -> set[str]:
+    """The rules a dry run would run, from its table of job counts."""
+    rows = re.findall(r"^(\w+) +(\d+)$", output, flags=re.MULTILINE)
+    return {name for name, _ in rows} - {"total", "all"}
+
+
+def test_everything_that_was_planned_is_there(finished) -> None:
+    plan = json.loads(finished.alignlens("plan", "--configfile", "tiny.yaml", "--json").stdout)
+    assert len(plan["targets"]) > 50
+    assert plan["missing"] == []
+    metrics = json.loads((finished.results / "scores/tiny/fast_align/online/all/metrics.json").read_text())
+    assert metrics["train_pairs"] == 300
+    assert [row["links"] for row in metrics["rows"]][:3] == ["xa-xb", "xb-xa", "intersection"]
+    assert all(row["aer_low"] <= row["aer"] <= row["aer_high"] for row in metrics["rows"])
+    offline = json.loads((finished.results / "scores/tiny/fast_align/offline/all/metrics.json").read_text())
+    assert offline["train_pairs"] == 330
+    subset = json.loads((finished.results / "scores/tiny/hmm/offline/200/metrics.json").read_text())
+    assert subset["train_pairs"] == 230
+
+
+def test_a_second_run_runs_nothing(finished) -> None:
+    assert "Nothing to be done" in finished.snakemake("--cores", "all").stderr
+
+
+def test_every_job_is_one_finished_run(finished) -> None:
+    runs = finished.mlflow_runs()
+    keys = [run["key"] for run in runs]
+    assert len(keys) == len(set(keys))
+    assert {run["status"] for run in runs} == {"FINISHED"}
+    scored = [run for run in runs if "aer" in run["metrics"]]
+    assert len(scored) == 4 * 10
+    assert "tiny · xa-xb · fast_align offline · grow-diag" in {run["name"] for run in scored}
+    journals = sum(
+        line.startswith('{"commit"') or '"event":"run"' in line
+        for path in finished.results.rglob("*.journal.jsonl")
+        for line in path.read_text().splitlines()
+    )
+    assert journals == sum(not run["group"] for run in runs)
+
+
+def test_logs_and_benchmarks_are_kept(finished) -> None:
+    assert (finished.results / "aligners/tiny/hmm/offline/200/xa-xb/align.log").read_text()
+    header = (finished.results / "benchmarks/align/tiny/hmm/offline/200/xa-xb.tsv").read_text().splitlines()[0]
+    assert header.startswith("s\th:m:s\tmax_rss")
+    runtime = (finished.results / "report/runtime.csv").read_text()
+    assert "align" in runtime
+
+
+def test_the_snakemake_report_builds(finished) -> None:
+    finished.snakemake("--report", "snakemake-report.html")
+    assert (finished.folder / "snakemake-report.html").stat().st_size > 100_000
+
+
+@pytest.mark.parametrize(
+    ("changed", "reruns"),
+    [
+        ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report"}),
+        ("src/alignlens/metrics/bootstrap.py", {"score", "report"}),
+        ("src/alignlens/report/render.py", {"report"}),
+        ("src/alignlens/tracking/store.py", set()),
+    ],
+)
+def test_a_changed_module_reruns_the_steps_that_use_it(finished, changed: str, reruns: set[str]) -> None:
+    file = finished.folder / changed
+    before = file.read_text()
+    file.write_text(before + "\n# changed\n")
+    try:
+        assert planned_rules(finished.snakemake("--cores", "all", "--dry-run").stdout) == reruns
+    finally:
+        file.write_text(before)
+
+
+def test_one_core_gives_the_same_files(finished, tmp_path: Path, project: Path) -> None:
+    alone = make_workspace(tmp_path / "alone", project)
+    alone.snakemake("--cores", "1")
+    expected = finished.stable_files()
+    assert len(expected) > 50
+    assert alone.stable_files() == expected
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("datasets=[dmeo]", "alignlens config: config.datasets[0]: unknown dataset 'dmeo'; known: "),
+        ("aligner=[]", "alignlens config: config.aligner: unknown key 'aligner'; known: "),
+        ("mirror=/no/such", "alignlens config: config.mirror: '/no/such' is not a folder"),
+        ("tracking={uri: nowhere}", "alignlens config: nowhere: not a tracking URI"),
+    ],
+)
+def test_a_wrong_configuration_stops_before_anything_runs(workspace, option: str, message: str) -> None:
+    done = workspace.snakemake("--cores", "all", "--config", option, check=False)
+    assert done.returncode == 2
+    told = [line for line in done.stderr.splitlines() if line.startswith("alignlens")]
+    assert len(told) == 1
+    assert told[0].startswith(message)
+    assert not (workspace.folder / "results").exists()
+
+
+def test_every_preset_builds_a_dag(project: Path, tmp_path: Path) -> None:
+    folder = make_workspace(tmp_path / "project", project)
+    for preset in sorted((folder.folder / "config/presets").glob("*.yaml")):
+        (folder.folder / "tiny.yaml").write_text(preset.read_text())
+        planned = planned_rules(folder.snakemake("--cores", "all", "--dry-run").stdout)
+        assert {"align", "symmetrize", "report", "segment"} <= planned, preset.name
+        assert ("score" in planned) == (preset.stem != "multi30k")
+
+
+def test_a_tracker_that_is_down_or_deleted_loses_nothing(finished, tmp_path: Path) -> None:
+    copy = type(finished)(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    for name in ("mlflow.db", "mlartifacts"):
+        path = copy.folder / "results" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (copy.results / "report.html").unlink()
+    done = copy.snakemake("--cores", "all", "--config", "tracking={uri: 'http://127.0.0.1:9'}")
+    assert (copy.results / "report.html").is_file()
+    assert "127.0.0.1:9" in done.stderr
+    rebuilt = copy.alignlens("track", "rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    names = sorted(str(run["name"]) for run in copy.mlflow_runs())
+    assert names == sorted(str(run["name"]) for run in finished.mlflow_runs())

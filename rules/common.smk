@@ -9,6 +9,7 @@ sys.path.insert(0, str(PROJECT / "src"))
 
 from alignlens.cli.main import exit_on_error
 from alignlens.code_version import code_version, commit_of
+from alignlens.io.locks import release_stale_locks
 from alignlens.plan import SIDES, SPLITS, Plan
 from alignlens.settings import load_settings
 from alignlens.tracking.address import resolve_address
@@ -25,6 +26,9 @@ os.environ["MLFLOW_TRACKING_URI"] = TRACKING_URI
 os.environ["ALIGNLENS_COMMIT"] = commit_of(PROJECT)
 if plan.settings.mirror:
     os.environ["ALIGNLENS_MIRROR"] = plan.settings.mirror
+
+if workflow.is_main_process:
+    release_stale_locks(Path.cwd())
 
 ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"

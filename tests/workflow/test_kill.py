@@ -23,7 +23,6 @@ def test_killed_again_and_again_it_ends_as_if_undisturbed(finished, workspace) -
         # The tracker is asked in between too: what was killed must not look as if it ran.
         assert workspace.alignlens("track", "sync").returncode == 0
         assert "RUNNING" not in {run["status"] for run in workspace.mlflow_runs()}
-        workspace.snakemake("--unlock")
     workspace.snakemake("--cores", "all")
     assert workspace.stable_files() == finished.stable_files()
     runs = workspace.mlflow_runs()

@@ -136,7 +136,10 @@ class Journal:
         if self.path is not None:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+                # A new file, not the old one emptied: a job that outlived its killed workflow may still write there.
+                if self.path.is_file():
+                    self.path.unlink()
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             except OSError as error:
                 raise self._unwritable(error) from None
             try:

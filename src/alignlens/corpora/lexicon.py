@@ -179,6 +179,7 @@ class _Coiner:
 
 _NOUN_ENDINGS = ("", TARGET_PLURAL)
 _VERB_ENDINGS = tuple(tense + person for tense in TARGET_TENSE.values() for person in PERSON_ENDING)
+_GENDER_AND_ANIMACY = ((0, 0), (1, 1), (0, 1), (1, 0))
 _ADJECTIVE_ENDINGS = tuple(ending for forms in ADJECTIVE_ENDING for ending in forms)
 
 
@@ -187,18 +188,19 @@ def build_lexicon(seed: int, vocabulary: int) -> Lexicon:
     """Returns the lexicon of ``vocabulary`` content lemmas (at least 40) that belongs to ``seed``."""
     coin = _Coiner(seed)
 
-    def noun(senses: int, classified: bool) -> Noun:
-        translations = [Sense(coin.target(_NOUN_ENDINGS), coin.bit()) for _ in range(senses)]
-        if senses == 2:  # the two senses differ in gender, so the selecting verb shows in the agreement too
-            translations[1] = Sense(translations[1].stem, 1 - translations[0].gender)
-        classifier = coin.one_of(CLASSIFIERS) if classified else ""
-        return Noun(coin.source(("", SOURCE_PLURAL)), tuple(translations), coin.bit(), classifier)
+    # Features go round instead of being drawn: every class, however small, has every contrast.
+    def noun(rank: int, senses: int, classified: bool) -> Noun:
+        gender, animate = _GENDER_AND_ANIMACY[rank % 4]
+        # The two senses differ in gender, so the verb that selects one shows in the agreement too.
+        translations = tuple(Sense(coin.target(_NOUN_ENDINGS), (gender + sense) % 2) for sense in range(senses))
+        classifier = CLASSIFIERS[rank % len(CLASSIFIERS)] if classified else ""
+        return Noun(coin.source(("", SOURCE_PLURAL)), translations, animate, classifier)
 
-    def verb(stems: int, doubled: bool) -> Verb:
+    def verb(rank: int, stems: int, doubled: bool) -> Verb:
         source = coin.source(tuple(SOURCE_TENSE.values()))
         if doubled:
-            return Verb(source, (coin.one_of(LIGHT_VERBS),), coin.bit(), preverb=coin.target())
-        return Verb(source, tuple(coin.target(_VERB_ENDINGS) for _ in range(stems)), coin.bit())
+            return Verb(source, (LIGHT_VERBS[rank % len(LIGHT_VERBS)],), rank % 2, preverb=coin.target())
+        return Verb(source, tuple(coin.target(_VERB_ENDINGS) for _ in range(stems)), rank % 2)
 
     def word(endings: Sequence[str]) -> Word:
         return Word(coin.source(), coin.target(endings))
@@ -208,20 +210,20 @@ def build_lexicon(seed: int, vocabulary: int) -> Lexicon:
     times = vocabulary - nouns - verbs - adjectives - manners
     few_nouns, few_verbs = nouns // 8, verbs // 6
     intransitive = (verbs - 2 * few_verbs) * 2 // 5
-    transitives = [verb(1, False) for _ in range(verbs - 2 * few_verbs - intransitive)]
+    transitives = [verb(rank, 1, False) for rank in range(verbs - 2 * few_verbs - intransitive)]
     # A particle verb shares its first word with a plain verb, so the particle decides what both mean.
     particle_verbs = [
         Verb(plain.source, (coin.target(_VERB_ENDINGS),), plain.kind, particle=PARTICLES[rank % len(PARTICLES)])
         for rank, plain in enumerate(transitives[1::3])
     ]
     return Lexicon(
-        Zipf(noun(1, False) for _ in range(nouns - 2 * few_nouns)),
-        Zipf(noun(2, False) for _ in range(few_nouns)),
-        Zipf(noun(1, True) for _ in range(few_nouns)),
+        Zipf(noun(rank, 1, False) for rank in range(nouns - 2 * few_nouns)),
+        Zipf(noun(rank, 2, False) for rank in range(few_nouns)),
+        Zipf(noun(rank, 1, True) for rank in range(few_nouns)),
         Zipf(transitives),
-        Zipf(verb(1, False) for _ in range(intransitive)),
-        Zipf(verb(2, False) for _ in range(few_verbs)),
-        Zipf(verb(1, True) for _ in range(few_verbs)),
+        Zipf(verb(rank, 1, False) for rank in range(intransitive)),
+        Zipf(verb(rank, 2, False) for rank in range(few_verbs)),
+        Zipf(verb(rank, 1, True) for rank in range(few_verbs)),
         Zipf(particle_verbs),
         Zipf(word(_ADJECTIVE_ENDINGS) for _ in range(adjectives)),
         Zipf(word(("",)) for _ in range(manners)),

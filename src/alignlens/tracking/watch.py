@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -24,4 +23,6 @@ def start_live(journal: Path, uri: str, every: float = EVERY_SECONDS) -> None:
         # Not subprocess.Popen: its objects want to be waited for, and nobody here ever waits.
         os.posix_spawn(sys.executable, command, environment, file_actions=silence, setsid=True)
     except (OSError, NotImplementedError) as error:
+        import logging  # not at the top: every job loads this module, hardly any gets here
+
         logging.getLogger(__name__).warning("no live view of this run (%s)", error)

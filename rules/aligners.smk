@@ -13,6 +13,12 @@ rule align:
         f"{ROOT}/aligners/{RUN}/{{direction}}/align.log",
     benchmark:
         f"{ROOT}/benchmarks/align/{RUN}/{{direction}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, input, attempt: int(attempt * (2000 + 60 * input.size_mb)),
+        runtime=lambda wildcards, attempt: attempt * 240,
     params:
         parent=lambda wildcards, input: f"--parent {input.parent}" if input.parent else "",
         pairs=lambda wildcards: "" if wildcards.size == "all" else f"--max-pairs {wildcards.size}",
@@ -20,12 +26,6 @@ rule align:
         seed=plan.settings.seed,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.aligner"),
-    threads: 1
-    resources:
-        mem_mb=lambda wildcards, input, attempt: int(attempt * (2000 + 60 * input.size_mb)),
-        runtime=lambda wildcards, attempt: attempt * 240,
-    conda:
-        "../envs/alignlens.yaml"
     shell:
         "python -m alignlens aligner {wildcards.aligner} --text {wildcards.text}"
         " --train-source {input.source} --train-target {input.target} --source {input.test[0]} --target {input.test[1]}"
@@ -35,26 +35,24 @@ rule align:
 
 rule symmetrize:
     input:
-        lambda wildcards: [
-            f"{ROOT}/links/{RUN}/{direction}.pharaoh".format(**wildcards)
-            for direction in plan.directions(wildcards.dataset)
-        ],
+        forward=links_of(0),
+        backward=links_of(1),
     output:
         expand(f"{ROOT}/links/{RUN}/{{links}}.pharaoh", links=plan.settings.symmetrizations, allow_missing=True),
     log:
         f"{ROOT}/links/{RUN}/symmetrize.log",
     benchmark:
         f"{ROOT}/benchmarks/symmetrize/{RUN}.tsv"
-    params:
-        methods=plan.settings.symmetrizations,
-        folder=f"{ROOT}/links/{RUN}",
-        about=lambda wildcards: about(wildcards),
-        code=code_version("alignlens.cli.symmetrize"),
+    conda:
+        "../envs/alignlens.yaml"
     resources:
         mem_mb=2000,
         runtime=30,
-    conda:
-        "../envs/alignlens.yaml"
+    params:
+        methods=plan.settings.symmetrizations,
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.symmetrize"),
     shell:
-        "python -m alignlens symmetrize --forward {input[0]} --reverse {input[1]} --method {params.methods}"
+        "python -m alignlens symmetrize --forward {input.forward} --reverse {input.backward} --method {params.methods}"
         " --out-dir {params.folder} --journal {params.folder}/symmetrize.journal.jsonl --about {params.about:q} 2> {log}"

@@ -12,19 +12,19 @@ rule prepare_text:
         f"{ROOT}/data/{{dataset}}/prepare.log",
     benchmark:
         f"{ROOT}/benchmarks/prepare/{{dataset}}.tsv"
-    params:
-        definition=lambda wildcards: json.dumps(plan.definition(wildcards.dataset), sort_keys=True),
-        settings=json.dumps(plan.preparation_settings(), sort_keys=True),
-        preset=plan.settings.preset,
-        folder=f"{ROOT}/data/{{dataset}}",
-        code=code_version("alignlens.cli.data"),
-    resources:
-        mem_mb=4000,
-        runtime=60,
     wildcard_constraints:
         dataset=plan.choice("text"),
     conda:
         "../envs/alignlens.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        definition=lambda wildcards: json.dumps(plan.definition(wildcards.dataset), sort_keys=True),
+        settings=json.dumps(plan.preparation_settings(), sort_keys=True),
+        preset=plan.settings.preset,
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
+        code=code_version("alignlens.cli.data"),
     shell:
         "python -m alignlens data prepare {wildcards.dataset} --definition {params.definition:q}"
         " --settings {params.settings:q} --preset {params.preset} --out {params.folder}"

@@ -16,17 +16,17 @@ rule report:
         heatmaps=report(plan.heatmaps(), caption="../report/heatmap.rst", category="Figures"),
     log:
         f"{ROOT}/report/report.log",
-    params:
-        folder=f"{ROOT}/report",
-        root=ROOT,
-        metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
-        heatmaps=plan.settings.heatmaps,
-        code=code_version("alignlens.cli.report"),
+    conda:
+        "../envs/alignlens.yaml"
     resources:
         mem_mb=4000,
         runtime=30,
-    conda:
-        "../envs/alignlens.yaml"
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
+        root=lambda wildcards, output: os.path.dirname(output.page),
+        metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
+        heatmaps=plan.settings.heatmaps,
+        code=code_version("alignlens.cli.report"),
     shell:
         "python -m alignlens report --results {params.root} {params.metrics} --heatmaps {params.heatmaps}"
         " --out {params.folder} --page {output.page} 2> {log}"

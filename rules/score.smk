@@ -19,6 +19,11 @@ rule score:
         f"{ROOT}/scores/{RUN}/score.log",
     benchmark:
         f"{ROOT}/benchmarks/score/{RUN}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
     params:
         interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
         about=lambda wildcards: about(
@@ -27,11 +32,6 @@ rule score:
             directions=plan.directions(wildcards.dataset),
         ),
         code=code_version("alignlens.cli.score"),
-    resources:
-        mem_mb=2000,
-        runtime=30,
-    conda:
-        "../envs/alignlens.yaml"
     shell:
         "python -m alignlens score --gold {input.gold} --source {input.text[0]} --target {input.text[1]}"
         " --links {input.links} --trained-as {input.models[0]} {params.interval} --out {output.metrics}"

@@ -10,17 +10,17 @@ rule train_subwords:
         f"{ROOT}/subwords/{{dataset}}.log",
     benchmark:
         f"{ROOT}/benchmarks/train_subwords/{{dataset}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
     params:
         kind=plan.settings.subwords["kind"],
         vocab=plan.settings.subwords["vocab"],
         prefix="" if plan.settings.subwords["dummy_prefix"] else "--no-dummy-prefix",
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    conda:
-        "../envs/alignlens.yaml"
     shell:
         "python -m alignlens subwords train --source {input.source} --target {input.target} --kind {params.kind}"
         " --vocab {params.vocab} {params.prefix} --out {output} --journal {output}.journal.jsonl"
@@ -37,13 +37,13 @@ rule segment:
         f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}.log",
     benchmark:
         f"{ROOT}/benchmarks/segment/{{dataset}}/{{split}}.{{side}}.tsv"
-    params:
-        code=code_version("alignlens.cli.subwords"),
+    conda:
+        "../envs/alignlens.yaml"
     resources:
         mem_mb=2000,
         runtime=30,
-    conda:
-        "../envs/alignlens.yaml"
+    params:
+        code=code_version("alignlens.cli.subwords"),
     shell:
         "python -m alignlens subwords segment --model {input.models}/{wildcards.side}.model --input {input.text}"
         " --out {output} 2> {log}"

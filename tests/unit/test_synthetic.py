@@ -25,7 +25,7 @@ from alignlens.corpora.synthetic import (
 )
 from alignlens.errors import ConfigError
 
-PINNED_TEST_SPLIT = "07e95e926fd72bddda102e5fe2591913e65771c9fec61606d2ee16a62b9bacbf"
+PINNED_TEST_SPLIT = "772c5f2612d513e7dd2250206ae3f8138e18118991383f092f533c178aa0c7b9"
 DEFAULT = SyntheticSettings()
 LEXICON = build_lexicon(DEFAULT.seed, DEFAULT.vocabulary)
 PUNCTUATION = {".", ",", "?", "!"}

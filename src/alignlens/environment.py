@@ -1,0 +1,28 @@
+"""What the steps of the pipeline find in their environment: things that change no result, so no parameters."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.code_version import commit_of
+from alignlens.tracking.address import resolve_address
+
+if TYPE_CHECKING:
+    from alignlens.settings import Settings
+
+
+def step_environment(settings: Settings, project: Path) -> dict[str, str]:
+    """Returns the variables to set: this checkout's code with the Python that runs Snakemake, tracker, mirror."""
+    paths = [str(project / "src"), os.environ.get("PYTHONPATH", "")]
+    found = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "MLFLOW_TRACKING_URI": resolve_address(settings.tracking_uri, Path("results")).uri,
+        "ALIGNLENS_COMMIT": commit_of(project),
+    }
+    if settings.mirror:
+        found["ALIGNLENS_MIRROR"] = settings.mirror
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -96,8 +97,6 @@ class Workspace:
         )
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=True)
-        import json
-
         runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
         return runs
 
@@ -126,9 +125,9 @@ def workspace(tmp_path: Path, project: Path) -> Workspace:
     return make_workspace(tmp_path / "project", project)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
-    """A copy in which the tiny workflow has run undisturbed, on all cores."""
+    """A copy in which the tiny workflow has run undisturbed, on all cores; tests leave it as they found it."""
     made = make_workspace(tmp_path_factory.mktemp("finished") / "project", project)
     made.snakemake("--cores", "all")
     return made

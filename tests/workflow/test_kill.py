@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-
-from conftest import kill_group
+from throwaway import Workspace, kill_group
 
 pytestmark = pytest.mark.workflow
 
 
-def test_killed_again_and_again_it_ends_as_if_undisturbed(finished, workspace) -> None:
+def test_killed_again_and_again_it_ends_as_if_undisturbed(finished: Workspace, workspace: Workspace) -> None:
     # Killed as soon as the first file of a kind appears, so that every stage is interrupted once.
     for sign in ("data/tiny/prepare.log", "aligners/**/align.log", "links/**/*.pharaoh", "scores/**/score.log"):
         process = workspace.start("--cores", "all")

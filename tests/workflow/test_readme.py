@@ -7,11 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from throwaway import Workspace
 
 pytestmark = pytest.mark.workflow
 
 
-def test_the_commands_for_the_parts_alone(finished, project: Path, tmp_path: Path) -> None:
+def test_the_commands_for_the_parts_alone(finished: Workspace, project: Path, tmp_path: Path) -> None:
     readme = (project / "README.md").read_text()
     block = re.search(r"<!-- executed by tests/workflow/test_readme.py -->\n```bash\n(.*?)```", readme, re.DOTALL)
     assert block is not None

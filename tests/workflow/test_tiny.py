@@ -8,8 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from conftest import make_workspace
+from throwaway import Workspace, make_workspace
 
 pytestmark = pytest.mark.workflow
 
@@ -20,7 +19,7 @@ def planned_rules(output: str) -> set[str]:
     return {name for name, _ in rows} - {"total", "all"}
 
 
-def test_everything_that_was_planned_is_there(finished) -> None:
+def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
     plan = json.loads(finished.alignlens("plan", "--configfile", "tiny.yaml", "--json").stdout)
     assert len(plan["targets"]) > 50
     assert plan["missing"] == []
@@ -34,18 +33,18 @@ def test_everything_that_was_planned_is_there(finished) -> None:
     assert subset["train_pairs"] == 230
 
 
-def test_a_second_run_runs_nothing(finished) -> None:
+def test_a_second_run_runs_nothing(finished: Workspace) -> None:
     assert "Nothing to be done" in finished.snakemake("--cores", "all").stderr
 
 
-def test_every_job_is_one_finished_run(finished) -> None:
+def test_every_job_is_one_finished_run(finished: Workspace) -> None:
     runs = finished.mlflow_runs()
     keys = [run["key"] for run in runs]
     assert len(keys) == len(set(keys))
     assert {run["status"] for run in runs} == {"FINISHED"}
     scored = [run for run in runs if "aer" in run["metrics"]]
     assert len(scored) == 4 * 10
-    assert "tiny · xa-xb · fast_align offline · grow-diag" in {run["name"] for run in scored}
+    assert "tiny · fast_align offline · grow-diag" in {run["name"] for run in scored}
     journals = sum(
         line.startswith('{"commit"') or '"event":"run"' in line
         for path in finished.results.rglob("*.journal.jsonl")
@@ -54,7 +53,7 @@ def test_every_job_is_one_finished_run(finished) -> None:
     assert journals == sum(not run["group"] for run in runs)
 
 
-def test_logs_and_benchmarks_are_kept(finished) -> None:
+def test_logs_and_benchmarks_are_kept(finished: Workspace) -> None:
     assert (finished.results / "aligners/tiny/hmm/offline/200/xa-xb/align.log").read_text()
     header = (finished.results / "benchmarks/align/tiny/hmm/offline/200/xa-xb.tsv").read_text().splitlines()[0]
     assert header.startswith("s\th:m:s\tmax_rss")
@@ -62,7 +61,7 @@ def test_logs_and_benchmarks_are_kept(finished) -> None:
     assert "align" in runtime
 
 
-def test_the_snakemake_report_builds(finished) -> None:
+def test_the_snakemake_report_builds(finished: Workspace) -> None:
     finished.snakemake("--report", "snakemake-report.html")
     assert (finished.folder / "snakemake-report.html").stat().st_size > 100_000
 
@@ -76,7 +75,7 @@ def test_the_snakemake_report_builds(finished) -> None:
         ("src/alignlens/tracking/store.py", set()),
     ],
 )
-def test_a_changed_module_reruns_the_steps_that_use_it(finished, changed: str, reruns: set[str]) -> None:
+def test_a_changed_module_reruns_the_steps_that_use_it(finished: Workspace, changed: str, reruns: set[str]) -> None:
     file = finished.folder / changed
     before = file.read_text()
     file.write_text(before + "\n# changed\n")
@@ -86,7 +85,7 @@ def test_a_changed_module_reruns_the_steps_that_use_it(finished, changed: str, r
         file.write_text(before)
 
 
-def test_one_core_gives_the_same_files(finished, tmp_path: Path, project: Path) -> None:
+def test_one_core_gives_the_same_files(finished: Workspace, tmp_path: Path, project: Path) -> None:
     alone = make_workspace(tmp_path / "alone", project)
     alone.snakemake("--cores", "1")
     expected = finished.stable_files()
@@ -103,7 +102,7 @@ def test_one_core_gives_the_same_files(finished, tmp_path: Path, project: Path) 
         ("tracking={uri: nowhere}", "alignlens config: nowhere: not a tracking URI"),
     ],
 )
-def test_a_wrong_configuration_stops_before_anything_runs(workspace, option: str, message: str) -> None:
+def test_a_wrong_configuration_stops_before_anything_runs(workspace: Workspace, option: str, message: str) -> None:
     done = workspace.snakemake("--cores", "all", "--config", option, check=False)
     assert done.returncode == 2
     told = [line for line in done.stderr.splitlines() if line.startswith("alignlens")]
@@ -121,8 +120,8 @@ def test_every_preset_builds_a_dag(project: Path, tmp_path: Path) -> None:
         assert ("score" in planned) == (preset.stem != "multi30k")
 
 
-def test_a_tracker_that_is_down_or_deleted_loses_nothing(finished, tmp_path: Path) -> None:
-    copy = type(finished)(tmp_path / "copy")
+def test_a_tracker_that_is_down_or_deleted_loses_nothing(finished: Workspace, tmp_path: Path) -> None:
+    copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
     for name in ("mlflow.db", "mlartifacts"):
         path = copy.folder / "results" / name
@@ -135,3 +134,32 @@ def test_a_tracker_that_is_down_or_deleted_loses_nothing(finished, tmp_path: Pat
     assert rebuilt.returncode == 0, rebuilt.stderr
     names = sorted(str(run["name"]) for run in copy.mlflow_runs())
     assert names == sorted(str(run["name"]) for run in finished.mlflow_runs())
+
+
+def test_a_dataset_of_ones_own_needs_one_block_and_a_few_files(workspace: Workspace) -> None:
+    for name, text in {
+        "train.de": "das haus\nein buch\ndas buch\n" * 9,
+        "train.en": "the house\na book\nthe book\n" * 9,
+        "test.de": "das haus\n\nein buch\n",
+        "test.en": "the house\n\na book\n",
+        "test.gold": "1-1 2-2\n\n1-1 2?2\n",
+    }.items():
+        (workspace.folder / name).write_text(text)
+    own = {
+        "kind": "files",
+        "pair": ["de", "en"],
+        "train": [{"source": "train.de", "target": "train.en"}],
+        "dev": {"last": 1},
+        "test": {"source": "test.de", "target": "test.en"},
+        "gold": {"file": "test.gold", "base": 1, "format": "pharaoh"},
+    }
+    config = {"preset": "tiny", "datasets": ["own"], "custom_datasets": {"own": own}, "aligners": [{"name": "hmm"}]}
+    config["cleaning"] = {"drop_duplicates": False, "drop_test_overlap": False}
+    (workspace.folder / "tiny.yaml").write_text(yaml.safe_dump(config))
+    wanted = "results/tiny/scores/own/hmm/offline/all/metrics.json"
+    workspace.snakemake("--cores", "all", wanted)
+    rows = {row["links"]: row for row in json.loads((workspace.folder / wanted).read_text())["rows"]}
+    assert rows["de-en"]["sure"] == 3
+    assert rows["de-en"]["possible"] == 4
+    assert rows["intersection"]["aer"] == 0
+    assert (workspace.results / "links/own/hmm/offline/all/en-de.pharaoh").read_text() == "0-0 1-1\n\n0-0 1-1\n"

@@ -152,7 +152,7 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]],
     pair = "-".join(about.get("pair", []))
     size = "" if identity.get("size", "all") == "all" else f"{identity['size']} pairs"
     trained = " ".join(identity[key] for key in ("aligner", "text") if key in identity)
-    system = run_name(identity.get("dataset"), pair, trained, size)
+    system = run_name(identity.get("dataset"), trained, size)
     for path, row in zip(args.links, rows, strict=True):
         record = journal.run(
             experiment="score",

@@ -82,7 +82,9 @@ class Tracker:
         """Returns the id of a new experiment whose files lie where the address says."""
         root = self._address.artifacts
         location = None if root is None else (root / PREFIX / name).as_uri()
-        return str(self._client.create_experiment(PREFIX + name, artifact_location=location))
+        # Without this tag MLflow's UI takes it for a chat application and shows no runs at first.
+        kind = {"mlflow.experimentKind": "custom_model_development"}
+        return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=kind))
 
     def runs(self, experiment: str, condition: str) -> Iterator[StoredRun]:
         """Yields the active runs that fulfil an MLflow filter."""

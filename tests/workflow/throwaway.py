@@ -1,0 +1,125 @@
+"""A throw-away copy of the project in which snakemake really runs, on a corpus of a few hundred sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+PARTS = ("Snakefile", "rules", "config", "envs", "profiles", "report", "src")
+TINY = {
+    "preset": "tiny",
+    "datasets": ["tiny"],
+    "custom_datasets": {
+        "tiny": {"kind": "synthetic", "pair": ["xa", "xb"], "settings": {"train": 300, "dev": 20, "test": 30}}
+    },
+    "subwords": {"kind": "joint", "vocab": 350},
+    "aligners": [
+        {"name": "fast_align", "text": "offline"},
+        {"name": "fast_align", "text": "online"},
+        {"name": "hmm", "text": "offline", "max_pairs": 200},
+        {"name": "eflomal", "text": "offline"},
+    ],
+    "interval": {"samples": 100},
+    "heatmaps": 1,
+}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A copy of the project with a configuration of its own."""
+
+    folder: Path
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "tiny"
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "snakemake", "--configfile", "tiny.yaml", *arguments]
+
+    def snakemake(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*arguments), cwd=self.folder, env=environment(), capture_output=True, text=True, check=False
+        )
+        if check and done.returncode != 0:
+            pytest.fail(f"snakemake {' '.join(arguments)} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def alignlens(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "alignlens", *arguments]
+        return subprocess.run(command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=False)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts snakemake in a process group of its own."""
+        with (self.folder / "started.log").open("w") as log:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=self.folder,
+                env=environment(),
+                stdout=log,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def stable_files(self) -> dict[str, bytes]:
+        """The results that must not depend on when, how often or on how many cores they were made."""
+        patterns = (
+            "data/**/*.source",
+            "data/**/*.target",
+            "data/**/*.gold",
+            "pieces/**/*.source",
+            "links/**/*.pharaoh",
+        )
+        patterns += ("scores/**/metrics.json", "scores/**/sentences.csv", "report/aer.tex", "report/heatmap-*.svg")
+        found = [path for pattern in patterns for path in self.results.glob(pattern)]
+        return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}
+
+    def mlflow_runs(self) -> list[dict[str, object]]:
+        """Every run of the store: key, status, name, number of metrics."""
+        script = (
+            "import json, mlflow\n"
+            "client = mlflow.MlflowClient('sqlite:///results/mlflow.db')\n"
+            "ids = [e.experiment_id for e in client.search_experiments() if e.name.startswith('alignlens/')]\n"
+            "runs = client.search_runs(ids, max_results=5000)\n"
+            "print(json.dumps([{'key': r.data.tags['alignlens.key'], 'status': r.info.status,\n"
+            "    'name': r.info.run_name, 'group': 'alignlens.group' in r.data.tags,\n"
+            "    'metrics': r.data.metrics} for r in runs]))\n"
+        )
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=True)
+        runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+        return runs
+
+
+def environment() -> dict[str, str]:
+    """The environment of a user who has set nothing."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "ALIGNLENS", "SNAKEMAKE"))}
+    return {**kept, "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+def make_workspace(folder: Path, project: Path) -> Workspace:
+    folder.mkdir(parents=True)
+    for part in PARTS:
+        source = project / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, folder / part)
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    return Workspace(folder)
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kills snakemake and every job it started, as a power cut would."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

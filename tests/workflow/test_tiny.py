@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from throwaway import Workspace, make_workspace
 
 pytestmark = pytest.mark.workflow

@@ -61,6 +61,9 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     for place, name in enumerate(filled["datasets"]):
         if name not in known:
             raise ConfigError(f"{label}.datasets[{place}]: {unknown_name('dataset', name, known)}")
+    datasets = tuple(registry.get(name) for name in filled["datasets"])
+    for place, dataset in enumerate(datasets):
+        _check_files(dataset, f"{label}.datasets[{place}]")
     if filled["mirror"] is not None and not Path(filled["mirror"]).is_dir():
         raise ConfigError(f"{label}.mirror: {filled['mirror']!r} is not a folder")
     runs = [AlignerRun(run["name"], run["text"], run["max_pairs"]) for run in filled["aligners"]]
@@ -69,7 +72,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
             raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
     return Settings(
         preset=filled["preset"],
-        datasets=tuple(registry.get(name) for name in filled["datasets"]),
+        datasets=datasets,
         mirror=filled["mirror"],
         cleaning=filled["cleaning"],
         max_train_pairs=filled["max_train_pairs"],
@@ -81,6 +84,13 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         heatmaps=filled["heatmaps"],
         tracking_uri=filled["tracking"]["uri"],
     )
+
+
+def _check_files(dataset: Dataset, where: str) -> None:
+    """Raises if a file of the user's own is not there; what can be fetched is looked for when it is needed."""
+    for role, file in dataset.files().items():
+        if file.path is not None and not Path(file.path).is_file():
+            raise ConfigError(f"{where}: {dataset.name}.{role}: no such file: {file.path!r}")
 
 
 def read_config(paths: Sequence[Path | str]) -> dict[str, Any]:

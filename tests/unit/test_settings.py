@@ -59,6 +59,14 @@ def test_wrong_configurations(project: Path, changes: dict[str, Any], message: s
     assert "\n" not in str(error.value)
 
 
+def test_a_path_that_leads_nowhere_is_told_before_anything_runs(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n")
+    here, nowhere = str(tmp_path / "a"), str(tmp_path / "b")
+    entry = {"kind": "files", "pair": ["de", "en"], "train": [{"source": here, "target": nowhere}], "test": {"last": 1}}
+    with pytest.raises(ConfigError, match=r"config.datasets\[1\]: mine.train.0.target: no such file: '.*b'"):
+        load_settings(with_changes(datasets=["demo", "mine"], custom_datasets={"mine": entry}), project)
+
+
 def test_files_are_laid_over_each_other_as_snakemake_does(tmp_path: Path) -> None:
     (tmp_path / "below.yaml").write_text("a: {x: 1, y: 2}\nlist: [1, 2]\n")
     (tmp_path / "above.yaml").write_text("a: {y: 3}\nlist: [3]\n")

@@ -181,7 +181,7 @@ def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], c
             test_set.gold.sure[k],
             test_set.gold.possible[k],
             [System(f"{labels[run]}\n{links}", test_set.systems[run, links][k]) for run, links in systems],
-            caption,
+            f"{caption} (rows: source, columns: target)",
         )
         stem = f"heatmap-{test_set.dataset}" + (f".{place}" if place > 1 else "")
         for suffix in (".svg", ".png"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -230,13 +229,3 @@ def test_command_line_trains_and_segments(tmp_path: Path, capfd: pytest.CaptureF
 
     assert main([*common, "--vocab", "90000", "--out", str(tmp_path / "big")]) == 2
     assert capfd.readouterr().err.count("\n") == 1
-
-
-def test_segmentation_is_fast_enough_for_millions_of_lines(segmenter: Segmenter) -> None:
-    lines = [" ".join(random.Random(k).choices(ORDINARY, k=20)) for k in range(4000)]
-    for line in lines:
-        segmenter.segment(line)
-    started = time.process_time()
-    for line in lines:
-        segmenter.segment(line)
-    assert len(lines) / (time.process_time() - started) > 20_000

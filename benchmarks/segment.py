@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -23,8 +24,8 @@ def main() -> None:
     args = parser.parse_args()
     sentences = list(generate(SyntheticSettings(train=args.lines), "train"))
     # Two sentences a line, for the usual twenty words.
-    source = [" ".join((*a.source, *b.source)) for a, b in zip(sentences, sentences[1:], strict=False)]
-    target = [" ".join((*a.target, *b.target)) for a, b in zip(sentences, sentences[1:], strict=False)]
+    source = [" ".join((*a.source, *b.source)) for a, b in pairwise(sentences)]
+    target = [" ".join((*a.target, *b.target)) for a, b in pairwise(sentences)]
     with tempfile.TemporaryDirectory() as folder:
         train_pair(source, target, BpeSettings("joint", 800), Path(folder) / "bpe")
         path = Path(folder) / "bpe" / "target.model"

@@ -43,7 +43,8 @@ rule segment:
         mem_mb=2000,
         runtime=30,
     params:
+        about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
     shell:
         "python -m alignlens subwords segment --model {input.models}/{wildcards.side}.model --input {input.text}"
-        " --out {output} 2> {log}"
+        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"

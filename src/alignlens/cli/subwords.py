@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     segment.add_argument("--out", type=Path, required=True, metavar="FILE", help="pieces, one line per line")
     segment.add_argument("--out-words", type=Path, metavar="FILE", help="the word index of every piece")
+    add_about(segment)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -90,9 +91,26 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _segment(args: argparse.Namespace) -> None:
+    from alignlens.tracking.journal import Journal
+
+    about = about_of(args)
+    with Journal(args.journal) as journal:
+        job = journal.run(
+            experiment="subwords",
+            name=run_name(about.get("dataset"), "segment", about.get("split"), about.get("side")),
+            identity={"step": "segment", **about},
+            tags={key: str(value) for key, value in about.items()},
+            group=about.get("dataset"),
+        )
+        job.metrics(_write_pieces(args))
+
+
+def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
+    """Writes the pieces of every line; returns how many lines, words and pieces there are."""
     from alignlens.subwords.spans import Segmenter
 
     segmenter = Segmenter.load(args.model)
+    counts = {"lines": 0, "words": 0, "pieces": 0}
     lines = read_lines(args.input, allow_empty_file=True)
     spans: list[str] = []
     with (
@@ -105,11 +123,15 @@ def _segment(args: argparse.Namespace) -> None:
             written = " ".join(segmented.pieces)
             _check_words(line, written, segmented, args.input, number)
             out.write(written + "\n")
+            counts["lines"] += 1
+            counts["words"] += len(words(line))
+            counts["pieces"] += len(segmented.pieces)
             if args.out_words:
                 spans.append(" ".join(map(str, segmented.word_of_piece)))
             progress.advance()
     if args.out_words:
         write_lines(args.out_words, spans)
+    return counts
 
 
 def _check_words(line: str, written: str, segmented: Segmented, path: Path, number: int) -> None:

@@ -118,6 +118,12 @@ def test_pairs_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     assert (record.pairs, record.skipped_empty, record.skipped_too_long) == (50, 1, 1)
 
 
+def test_every_iteration_can_be_watched(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+    train("hmm", *toy_text(30), tmp_path / "hmm", watch=lambda stage, number, seconds: seen.append((stage, number)))
+    assert seen == [(stage, number) for stage in ("ibm1", "hmm") for number in range(1, 6)]
+
+
 def test_bad_input_is_told(stored: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"text\.de:2: 300 words, but hmm takes 200 at most"):
         StoredAligner.load(stored["hmm"]).align([["s1"], ["s1"] * 300], [["t1"], ["t1"]], "text.de")

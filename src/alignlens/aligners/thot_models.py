@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -28,9 +29,10 @@ from alignlens.io.atomic import atomic_directory, write_json
 from alignlens.io.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Sentences = Sequence[Sequence[str]]
+    Watch = Callable[[str, int, float], None]
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +61,22 @@ class Training:
 
 
 def train(
-    name: str, source: Sentences, target: Sentences, directory: Path, parent: Path | None = None, seed: int = 1
+    name: str,
+    source: Sentences,
+    target: Sentences,
+    directory: Path,
+    parent: Path | None = None,
+    seed: int = 1,
+    watch: Watch | None = None,
 ) -> Training:
     """Trains an aligner that explains each target word by one source word, and stores it in ``directory``.
 
     ``parent`` is the stored model to start from (see the registry) trained on the same text; without one it is
-    trained first. ``seed`` matters to the sampler of eflomal only. Pairs with an empty side, or longer than the
+    trained first. ``seed`` matters to the sampler of eflomal only. ``watch`` is told the model, the number and the
+    seconds of every iteration. Pairs with an empty side, or longer than the
     library takes, are left out and counted.
     """
     spec = spec_of(name)
-    if spec.parent is not None and parent is None:
-        with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
-            parent = Path(scratch) / spec.parent
-            train(spec.parent, source, target, parent, seed=seed)
-            return train(name, source, target, directory, parent, seed)
     alignment = _library()
     skipped_empty = skipped_too_long = 0
     if spec.parent is None:
@@ -88,15 +92,19 @@ def train(
                 skipped_too_long += 1
             else:
                 model.add_sentence_pair(list(source_words), list(target_words))
+    elif parent is None:
+        with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
+            parent = Path(scratch) / spec.parent
+            train(spec.parent, source, target, parent, seed=seed, watch=watch)
+            return train(name, source, target, directory, parent, seed, watch)
     else:
-        assert parent is not None
         started = StoredAligner.load(parent, wanted=spec.parent)
         skipped_empty, skipped_too_long = started.training.skipped_empty, started.training.skipped_too_long
         model = started.model
         if name == "ibm4":
-            model = _fit(alignment.Ibm3AlignmentModel(model), "ibm3")
+            model = _fit(alignment.Ibm3AlignmentModel(model), "ibm3", watch)
         model = getattr(alignment, _CLASSES[name])(model)
-    _fit(model, name)
+    _fit(model, name, watch)
     training = Training(
         name, f"{LIBRARY} {version(LIBRARY)}", int(model.num_sentence_pairs), skipped_empty, skipped_too_long, seed
     )
@@ -159,16 +167,19 @@ class StoredAligner:
         return Alignment.from_arrays(table[:, 0], table[:, 1], table[:, 2], len(pairs))
 
 
-def _fit(model: Any, name: str) -> Any:
+def _fit(model: Any, name: str, watch: Watch | None) -> Any:
     """Returns the model after its training iterations; eflomal sets their number from the size of the text."""
     model.start_training()
     if model.num_sentence_pairs == 0:
         raise ToolError(f"{name}: no sentence pair to train on. Give text with words on both sides.")
     iterations = int(model.scheduled_iterations) if name == "eflomal" else _EM_ITERATIONS
     with Progress(f"train {name} on {model.num_sentence_pairs:,} pairs", iterations, "iterations") as progress:
-        for _ in range(iterations):
+        for number in range(1, iterations + 1):
+            started = time.monotonic()
             model.train()
             progress.advance()
+            if watch:
+                watch(name, number, time.monotonic() - started)
     model.end_training()
     log.info("trained %s on %d pairs", name, model.num_sentence_pairs)
     return model

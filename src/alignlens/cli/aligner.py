@@ -72,7 +72,14 @@ def run(args: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
             model = args.model or Path(scratch) / "model"
             if training_text:
-                training = train(args.name, *training_text, model, args.parent, args.seed)
+                training = train(
+                    args.name,
+                    *training_text,
+                    model,
+                    args.parent,
+                    args.seed,
+                    watch=lambda stage, step, seconds: record.metric(f"{stage}_iteration_seconds", seconds, step),
+                )
                 result["training"] = {"pairs": training.pairs, "library": training.library}
                 record.metrics(
                     {

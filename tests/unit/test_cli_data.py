@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import socket
 import tarfile
 from pathlib import Path
@@ -326,24 +325,15 @@ def test_shipped_downloads_read_archives_of_the_declared_layout(capsys: pytest.C
     capsys.readouterr()
 
 
-def _mirror() -> Path | None:
-    for place in (os.environ.get("ALIGNLENS_MIRROR"), ROOT.parent / "shared/data"):
-        if place and Path(place).is_dir():
-            return Path(place)
-    return None
-
-
-MIRROR = _mirror()
-
-
 @pytest.mark.mirror
-@pytest.mark.skipif(MIRROR is None, reason="no data mirror: set ALIGNLENS_MIRROR to its directory")
 @pytest.mark.parametrize(
     ("name", "pairs", "sure", "possible"),
     [("hansards", 447, 4038, 17438), ("deen", 508, 9613, 10534), ("roen", 248, 6198, 6198), ("multi30k", 1000, 0, 0)],
 )
-def test_real_sets(capsys: pytest.CaptureFixture[str], name: str, pairs: int, sure: int, possible: int) -> None:
-    common = ["--datasets", str(ROOT / "config/datasets.yaml"), "--mirror", str(MIRROR), "--cache", "cache"]
+def test_real_sets(
+    mirror: Path, capsys: pytest.CaptureFixture[str], name: str, pairs: int, sure: int, possible: int
+) -> None:
+    common = ["--datasets", str(ROOT / "config/datasets.yaml"), "--mirror", str(mirror), "--cache", "cache"]
     assert main(["data", "check", name, *common]) == 0
     assert "problem" not in capsys.readouterr().out
     settings = '{"max_train_pairs": 2000}'

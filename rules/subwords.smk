@@ -32,7 +32,8 @@ rule segment:
         models=f"{ROOT}/subwords/{{dataset}}",
         text=f"{ROOT}/data/{{dataset}}/{{split}}.{{side}}",
     output:
-        f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}",
+        pieces=f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}",
+        tokens=directory(f"{ROOT}/tokens/{{dataset}}/{{split}}.{{side}}"),
     log:
         f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}.log",
     benchmark:
@@ -47,4 +48,5 @@ rule segment:
         code=code_version("alignlens.cli.subwords"),
     shell:
         "python -m alignlens subwords segment --model {input.models}/{wildcards.side}.model --input {input.text}"
-        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        " --out {output.pieces} --tokens {output.tokens} --journal {output.pieces}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"

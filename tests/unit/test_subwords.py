@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alignlens.cli.main import main
+from alignlens.corpora.tokens import TokenStore
 from alignlens.errors import AlignlensError, ConfigError, InputError
 from alignlens.io.text import words
-from alignlens.subwords.sentencepiece_bpe import BpeSettings, train, train_pair
+from alignlens.subwords.sentencepiece_bpe import BpeSettings, check_special_ids, train, train_pair
 from alignlens.subwords.spans import Segmenter, join, word_of_piece
 
 ORDINARY = ["der", "hund", "läuft", "über", "die", "straße", "schlafende", "katzen", ",", ".", "haus", "häuser"]
@@ -229,3 +232,62 @@ def test_command_line_trains_and_segments(tmp_path: Path, capfd: pytest.CaptureF
 
     assert main([*common, "--vocab", "90000", "--out", str(tmp_path / "big")]) == 2
     assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_segment_also_writes_the_ids_as_a_token_store(
+    tmp_path: Path, model: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = ["der hund ▁ läuft", "", "a\u00a0b schlafende", "<s> </s> <pad>"]
+    (tmp_path / "text").write_text("\n".join(text) + "\n")
+    journal = tmp_path / "pieces.journal.jsonl"
+    common = ["subwords", "segment", "--model", str(model), "--input", str(tmp_path / "text")]
+    arguments = [*common, "--out", str(tmp_path / "pieces"), "--tokens", str(tmp_path / "tokens")]
+    assert main([*arguments, "--journal", str(journal)]) == 0
+    segmenter, store = Segmenter.load(model), TokenStore.open(tmp_path / "tokens")
+    assert [store[k].tolist() for k in range(len(store))] == [segmenter.segment(line).ids for line in text]
+    assert store.vocabulary_size == len(segmenter) == 320
+    pieces = (tmp_path / "pieces").read_text().split("\n")[:-1]
+    assert [segmenter.pieces_of(store[k]) for k in range(len(store))] == [words(line) for line in pieces]
+
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    metrics = [event["values"] for event in events if event["event"] == "metrics"]
+    assert metrics[0] == {"lines": 4, "words": 9, "pieces": store.tokens}
+    assert [event["path"] for event in events if event["event"] == "artifact"] == ["tokens/store.json"]
+
+    before = (tmp_path / "tokens/store.json").read_bytes()
+    assert main(arguments) == 0
+    assert (tmp_path / "tokens/store.json").read_bytes() == before
+    assert main([*common, "--out", str(tmp_path / "alone")]) == 0
+    assert (tmp_path / "alone").read_bytes() == (tmp_path / "pieces").read_bytes()
+
+
+def test_segment_of_damaged_text_leaves_nothing(tmp_path: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_bytes(b"der hund\n" * 3 + b"l\xe4uft\n")
+    outputs = ["--out", str(tmp_path / "out"), "--out-words", str(tmp_path / "w"), "--tokens", str(tmp_path / "t")]
+    assert main(["subwords", "segment", "--model", str(model), "--input", str(tmp_path / "text"), *outputs]) == 2
+    assert "text:4: not UTF-8 (byte 0xe4)" in capfd.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
+def test_segment_reads_a_pipe_once(tmp_path: Path, model: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    feeder = threading.Thread(target=(tmp_path / "pipe").write_text, args=("der hund\n" * 5,))
+    feeder.start()
+    assert main(["subwords", "segment", "--model", str(model), "--input", str(tmp_path / "pipe"),
+                 "--out", str(tmp_path / "out"), "--tokens", str(tmp_path / "tokens")]) == 0  # fmt: skip
+    feeder.join()
+    assert len(TokenStore.open(tmp_path / "tokens")) == len((tmp_path / "out").read_text().splitlines()) == 5
+
+
+def test_a_model_with_other_control_symbols_makes_no_token_store(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _foreign_model(tmp_path / "foreign.model", vocab_size=320, byte_fallback=True, normalization_rule_name="identity")
+    segmenter = Segmenter.load(tmp_path / "foreign.model")
+    with pytest.raises(InputError, match="piece 3 of this SentencePiece model is '<0x00>', not '<pad>'"):
+        check_special_ids(segmenter, tmp_path / "foreign.model")
+    (tmp_path / "text").write_text("der hund\n")
+    common = ["subwords", "segment", "--model", str(tmp_path / "foreign.model"), "--input", str(tmp_path / "text")]
+    assert main([*common, "--out", str(tmp_path / "out"), "--tokens", str(tmp_path / "tokens")]) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+    assert main([*common, "--out", str(tmp_path / "out")]) == 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.errors import ToolError
-from alignlens.io.atomic import atomic_path, write_lines
+from alignlens.io.atomic import atomic_path
 from alignlens.io.progress import Progress
-from alignlens.io.text import read_lines, read_parallel, words
+from alignlens.io.text import read_parallel, stream_lines, words
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n"
         "  alignlens subwords train --source train.de --target train.en --kind joint --vocab 8000 --out bpe\n"
-        "  alignlens subwords segment --model bpe/source.model --input test.de --out test.de.pieces"
+        "  alignlens subwords segment --model bpe/source.model --input test.de --out test.pieces --tokens test.tokens"
     )
     verbs = parser.add_subparsers(dest="action", required=True, metavar="train|segment")
     train = verbs.add_parser("train", help="write source.model, target.model and subwords.json")
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     segment.add_argument("--out", type=Path, required=True, metavar="FILE", help="pieces, one line per line")
     segment.add_argument("--out-words", type=Path, metavar="FILE", help="the word index of every piece")
+    segment.add_argument("--tokens", type=Path, metavar="DIR", help="also the ids, as a token store to train on")
     add_about(segment)
 
 
@@ -103,22 +105,28 @@ def _segment(args: argparse.Namespace) -> None:
             group=about.get("dataset"),
         )
         job.metrics(_write_pieces(args))
+        if args.tokens:
+            job.artifact(args.tokens / "store.json", folder="config")
 
 
 def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
     """Writes the pieces of every line; returns how many lines, words and pieces there are."""
+    from alignlens.corpora.tokens import TokenWriter
+    from alignlens.subwords.sentencepiece_bpe import check_special_ids
     from alignlens.subwords.spans import Segmenter
 
     segmenter = Segmenter.load(args.model)
+    if args.tokens:
+        check_special_ids(segmenter, args.model)
+    # Only a file can be read twice: once for its damages and its length, before the long work.
+    total = sum(1 for _ in stream_lines(args.input)) if args.input.is_file() else None
     counts = {"lines": 0, "words": 0, "pieces": 0}
-    lines = read_lines(args.input, allow_empty_file=True)
-    spans: list[str] = []
-    with (
-        Progress("segment", len(lines), "lines") as progress,
-        atomic_path(args.out) as temporary,
-        temporary.open("w", encoding="utf-8", newline="\n") as out,
-    ):
-        for number, line in enumerate(lines, start=1):
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress("segment", total, "lines"))
+        out = _opened(stack, args.out)
+        spans = _opened(stack, args.out_words) if args.out_words else None
+        tokens = stack.enter_context(TokenWriter(args.tokens, len(segmenter))) if args.tokens else None
+        for number, line in enumerate(stream_lines(args.input), start=1):
             segmented = segmenter.segment(line)
             written = " ".join(segmented.pieces)
             _check_words(line, written, segmented, args.input, number)
@@ -126,12 +134,18 @@ def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
             counts["lines"] += 1
             counts["words"] += len(words(line))
             counts["pieces"] += len(segmented.pieces)
-            if args.out_words:
-                spans.append(" ".join(map(str, segmented.word_of_piece)))
+            if spans:
+                spans.write(" ".join(map(str, segmented.word_of_piece)) + "\n")
+            if tokens:
+                tokens.append(segmented.ids)
             progress.advance()
-    if args.out_words:
-        write_lines(args.out_words, spans)
     return counts
+
+
+def _opened(stack: ExitStack, path: Path) -> TextIO:
+    """Returns a file to write, which appears under its name when the stack ends without an error."""
+    temporary = stack.enter_context(atomic_path(path))
+    return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
 
 
 def _check_words(line: str, written: str, segmented: Segmented, path: Path, number: int) -> None:

@@ -4,55 +4,54 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alignlens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_bytes(path: Path | str) -> bytes:
-    """Returns the (decompressed) content of a file; gzip is known by its first bytes, not by its name."""
+def stream_lines(path: Path | str) -> Iterator[str]:
+    """Yields the lines of a UTF-8 text file, plain or gzip, without their line ends, one at a time.
+
+    Only LF (or CR LF) ends a line: other characters that Unicode calls line breaks occur inside
+    corpora and must not shift one side of a bitext against the other. Gzip is known by its first bytes.
+    """
     path = Path(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            is_gzip = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
+            if path.suffix == ".gz" and not is_gzip and file.peek(1):
+                raise InputError("is named .gz but is not gzip.", path, advice="Rename it or fetch it again.")
+            stream = gzip.GzipFile(fileobj=file) if is_gzip else file
+            if stream.peek(len(BOM_UTF8)).startswith(BOM_UTF8):
+                stream.read(len(BOM_UTF8))
+            for number, raw in enumerate(stream, start=1):
+                try:
+                    line = raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    problem = f"not UTF-8 (byte 0x{raw[error.start]:02x})."
+                    raise InputError(problem, path, number, "Convert it, e.g. iconv -f latin1 -t utf-8.") from None
+                yield line.removesuffix("\n").removesuffix("\r")
     except FileNotFoundError:
         raise InputError("no such file.", path, advice="Check the path.") from None
     except (IsADirectoryError, PermissionError) as error:
         raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
-    if not raw.startswith(_GZIP_MAGIC):
-        if path.suffix == ".gz" and raw:
-            raise InputError("is named .gz but is not gzip.", path, advice="Rename it or fetch it again.")
-        return raw
-    try:
-        return gzip.decompress(raw)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"truncated or damaged gzip ({error}).", path, advice="Fetch it again.") from None
 
 
 def read_lines(path: Path | str, allow_empty_file: bool = False) -> list[str]:
-    """Returns the lines of a UTF-8 text file, plain or gzip, without their line ends.
-
-    Only LF (or CR LF) ends a line: other characters that Unicode calls line breaks occur inside
-    corpora and must not shift one side of a bitext against the other.
-    """
-    raw = read_bytes(path)
-    if not raw and not allow_empty_file:
+    """Returns all lines of ``stream_lines``; a file without any is an error unless it may be empty."""
+    lines = list(stream_lines(path))
+    if not lines and not allow_empty_file:
         raise InputError("the file is empty.", path, advice="Expected one sentence per line.")
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"not UTF-8 (byte 0x{raw[error.start]:02x}).",
-            path,
-            line,
-            "Convert it, e.g. iconv -f latin1 -t utf-8.",
-        ) from None
-    lines = text.removeprefix("\ufeff").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return lines
 
 
 def check_equal_counts(paths: list[Path | str], counts: list[int]) -> None:

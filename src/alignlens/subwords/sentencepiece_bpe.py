@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import sentencepiece
 
-from alignlens.errors import ConfigError, ToolError
+from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID
+from alignlens.errors import ConfigError, InputError, ToolError
 from alignlens.io.atomic import atomic_directory, write_json
 from alignlens.io.text import words
 from alignlens.subwords.spans import Segmenter
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["joint", "separate"]
 KINDS: tuple[Kind, ...] = ("joint", "separate")
-
-UNKNOWN_ID, BEGIN_ID, END_ID, PADDING_ID = 0, 1, 2, 3
 
 _ERRORS_ONLY = 2
 _LONGEST_LINE_BYTES = 1 << 20
@@ -109,6 +108,19 @@ def train_pair(source: Sequence[str], target: Sequence[str], settings: BpeSettin
         }
         write_json(temporary / "subwords.json", description)
     return description
+
+
+def check_special_ids(segmenter: Segmenter, path: Path | str) -> None:
+    """Raises unless the control symbols of a model have our ids, as they do in models that we train."""
+    expected = {UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>", PADDING_ID: "<pad>"}
+    vocabulary = segmenter.vocabulary
+    for number, symbol in expected.items():
+        if vocabulary[number] != symbol:
+            raise InputError(
+                f"piece {number} of this SentencePiece model is {vocabulary[number]!r}, not {symbol!r}.",
+                path,
+                advice="Token stores need a model of: alignlens subwords train.",
+            )
 
 
 def _evenly(lines: Sequence[str], limit: int | None) -> Sequence[str]:

@@ -1,0 +1,1 @@
+"""Translation models behind one contract: LSTM, FConv, Transformer."""

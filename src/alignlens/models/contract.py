@@ -1,0 +1,140 @@
+"""What every translation model offers: it takes token vectors, not ids, and names what it computed.
+
+Axes are written in words: ``(batch, source, dim)``. Sentences are padded on the right; ``mask`` is True at real
+positions. The source ends with END; the decoder reads BEGIN and the target so far, and predicts the target and
+END. Row ``t`` of a decoder output has *read* prefix token ``t`` and *predicts* label ``t``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention layer by name.
+
+    The layer's output is ``sum over heads h and keys j of weights[h, q, j] * (values[h, j] @ projection[h])``,
+    plus ``bias``: ``values`` include the value bias, ``bias`` is the output projection's own.
+    """
+
+    weights: Tensor  # (batch, head, query, key); zero at padding
+    values: Tensor  # (batch, head, key, head_dim)
+    projection: Tensor  # (head, head_dim, dim)
+    bias: Tensor | None  # (dim), or None where the layer has none
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Tensors that share their first axis, one row per sentence or hypothesis."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Returns the given rows (repeated, reordered or fewer) of every tensor."""
+        return replace(self, **{field.name: _rows_of(getattr(self, field.name), rows) for field in fields(self)})
+
+
+def _rows_of(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value.index_select(0, rows)
+    if isinstance(value, _Rows):
+        return value.select(rows)
+    if isinstance(value, tuple):
+        return tuple(_rows_of(item, rows) for item in value)
+    return value
+
+
+@dataclass(frozen=True)
+class Memory(_Rows):
+    """What the decoder sees of the source. An architecture may subclass it with fields of its own."""
+
+    vectors: Tensor  # (batch, source, dim): token vectors before positions, as given to ``encode``
+    mask: Tensor  # (batch, source), True at real positions
+    states: Tensor  # (batch, source, dim): encoder output
+    attention: tuple[Attention, ...] = ()  # encoder self-attention by layer, when traced
+
+    def select(self, rows: Tensor) -> Self:
+        """Returns the given rows; traces of attention are not carried along."""
+        return super(Memory, replace(self, attention=())).select(rows)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What the decoder computed for every prefix position."""
+
+    states: Tensor  # (batch, target, dim): what ``logits`` reads
+    cross: tuple[Attention, ...] = ()  # attention to the source by layer, when traced
+    own: tuple[Attention, ...] = ()  # decoder self-attention by layer, when traced (Transformer)
+
+
+@dataclass(frozen=True)
+class State(_Rows):
+    """What a decoder keeps between steps, one row per hypothesis."""
+
+    position: int  # how many tokens were read
+    memory: Memory
+    fixed: tuple[Tensor, ...]  # made from the memory: equal for all hypotheses of a sentence
+    running: tuple[Tensor, ...]  # changes with every token read
+
+    def follow(self, rows: Tensor) -> Self:
+        """Returns the state after each row took over the prefix of another row *of the same sentence*."""
+        return replace(self, running=tuple(tensor.index_select(0, rows) for tensor in self.running))
+
+
+class Seq2Seq(nn.Module, ABC):
+    """An encoder and a decoder over token vectors.
+
+    ``trace=True`` fills the attention fields; it changes no number beyond rounding. All methods work in training
+    and evaluation mode; dropout is active in training mode only.
+    """
+
+    #: Longest source or target sentence, with its end symbol, that positions exist for; None for no limit.
+    longest: int | None = None
+
+    @abstractmethod
+    def embed_source(self, ids: Tensor) -> Tensor:
+        """Returns token vectors (batch, source, dim) of ids (batch, source): scaled, before positions and dropout."""
+
+    @abstractmethod
+    def embed_target(self, ids: Tensor) -> Tensor:
+        """Returns token vectors (batch, target, dim) of prefix ids: scaled, before positions and dropout."""
+
+    @abstractmethod
+    def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        """Returns the memory of source token vectors (batch, source, dim)."""
+
+    @abstractmethod
+    def decode(self, memory: Memory, vectors: Tensor, trace: bool = False) -> Decoded:
+        """Returns all decoder positions at once for prefix token vectors (batch, target, dim); causal."""
+
+    @abstractmethod
+    def logits(self, states: Tensor) -> Tensor:
+        """Returns scores (..., vocabulary) of decoder states (..., dim)."""
+
+    @abstractmethod
+    def begin(self, memory: Memory) -> State:
+        """Returns the state before the first token, for step-by-step decoding."""
+
+    @abstractmethod
+    def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
+        """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
+
+    def forward(self, source: Tensor, mask: Tensor, prefix: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Returns logits (batch, target, vocabulary), or (kept, vocabulary) of the positions where ``keep``."""
+        memory = self.encode(self.embed_source(source), mask)
+        states = self.decode(memory, self.embed_target(prefix)).states
+        return self.logits(states if keep is None else states[keep])
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Returns the number of trained numbers, a shared table counted once."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def length_mask(lengths: Tensor, longest: int) -> Tensor:
+    """Returns (batch, longest), True below each length."""
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]

@@ -1,0 +1,223 @@
+"""The Transformer of Vaswani et al. 2017 with sinusoidal positions, layer norm after or before each branch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from alignlens.corpora.symbols import PADDING_ID
+from alignlens.models.attention import CrossAttention, SelfAttention
+from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
+from alignlens.models.dropout import dropout
+from alignlens.models.embeddings import is_tied, token_tables
+from alignlens.models.settings import TransformerSettings
+
+
+class Transformer(Seq2Seq):
+    """Encoder and decoder of equal width."""
+
+    def __init__(self, settings: TransformerSettings, source_vocab: int, target_vocab: int) -> None:
+        super().__init__()
+        dim, std = settings.dim, settings.dim**-0.5
+        self.dropout, self.scale = settings.dropout, math.sqrt(dim)
+        self.source_table, self.target_table = token_tables(
+            settings.embeddings, source_vocab, target_vocab, dim, PADDING_ID, std
+        )
+        self.positions = Positions(dim)
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        # With norms before the branches nothing has normalised the sum of all branches yet.
+        self.encoder_norm = nn.LayerNorm(dim) if settings.norm == "pre" else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(dim) if settings.norm == "pre" else nn.Identity()
+        self.output = nn.Linear(dim, target_vocab, bias=settings.output_bias)
+        nn.init.normal_(self.output.weight, std=std)
+        if settings.output_bias:
+            nn.init.zeros_(self.output.bias)
+        if is_tied(settings.embeddings):
+            self.output.weight = self.target_table.weight
+
+    def embed_source(self, ids: Tensor) -> Tensor:
+        """Returns token vectors (batch, source, dim), scaled by sqrt(dim)."""
+        return cast("Tensor", self.source_table(ids)) * self.scale
+
+    def embed_target(self, ids: Tensor) -> Tensor:
+        """Returns token vectors (batch, target, dim), scaled by sqrt(dim)."""
+        return cast("Tensor", self.target_table(ids)) * self.scale
+
+    def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> Memory:
+        """Returns the memory of source token vectors (batch, source, dim)."""
+        states = self._place(vectors)
+        visible = mask[:, None, None, :]
+        attention = []
+        for layer in cast("Iterable[EncoderLayer]", self.encoder):
+            states, seen = layer(states, visible, trace)
+            attention.append(seen)
+        return Memory(vectors, mask, self.encoder_norm(states), _traced(attention))
+
+    def decode(self, memory: Memory, vectors: Tensor, trace: bool = False) -> Decoded:
+        """Returns all decoder positions at once for prefix token vectors (batch, target, dim).
+
+        Prefixes are padded on the right, so looking only backwards already keeps real positions from padding.
+        """
+        states = self._place(vectors)
+        source_visible = memory.mask[:, None, None, :]
+        length = vectors.shape[1]
+        backwards = torch.ones(length, length, dtype=torch.bool, device=vectors.device).tril()
+        own, cross = [], []
+        for layer in cast("Iterable[DecoderLayer]", self.decoder):
+            keys_values = layer.cross.project(memory.states)
+            states, seen_own, seen_cross = layer(states, backwards, keys_values, source_visible, trace)
+            own.append(seen_own)
+            cross.append(seen_cross)
+        return Decoded(self.decoder_norm(states), _traced(cross), _traced(own))
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Returns scores (..., vocabulary) of decoder states (..., dim)."""
+        return cast("Tensor", self.output(states))
+
+    def begin(self, memory: Memory) -> State:
+        """Returns the state before the first token.
+
+        ``fixed`` holds the keys and values of the source for each layer, (rows, source, 2 * dim);
+        ``running`` those of the tokens read so far, (rows, read, 2 * dim).
+        """
+        layers = list(cast("Iterable[DecoderLayer]", self.decoder))
+        fixed = tuple(cast("Tensor", layer.cross.project(memory.states)) for layer in layers)
+        return State(0, memory, fixed, running=tuple(keys_values[:, :0] for keys_values in fixed))
+
+    def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
+        """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
+        states = self._place(vectors, state.position)
+        visible = state.memory.mask[:, None, None, :]
+        running = []
+        layers = cast("Iterable[DecoderLayer]", self.decoder)
+        for layer, fixed, earlier in zip(layers, state.fixed, state.running, strict=True):
+            states, kept = layer.step(states, earlier, fixed, visible)
+            running.append(kept)
+        decoded = Decoded(self.decoder_norm(states))
+        return decoded, replace(state, position=state.position + 1, running=tuple(running))
+
+    def _place(self, vectors: Tensor, start: int = 0) -> Tensor:
+        placed = vectors + self.positions(start, start + vectors.shape[1])
+        return dropout(placed, self.dropout, self.training)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then a feed-forward net on each position."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.own = SelfAttention(settings.dim, settings.heads, settings.attention_dropout)
+        self.feed_forward = FeedForward(settings)
+        self.own_branch = Branch(settings)
+        self.feed_forward_branch = Branch(settings)
+
+    def forward(self, states: Tensor, visible: Tensor, trace: bool) -> tuple[Tensor, Attention | None]:
+        """Returns states of the same shape (batch, source, dim), and the attention if traced."""
+        found, seen = self.own(self.own_branch.enter(states), visible, trace)
+        states = self.own_branch.leave(states, found)
+        found = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, found), seen
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention on the prefix, attention to the source, then a feed-forward net on each position."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.own = SelfAttention(settings.dim, settings.heads, settings.attention_dropout)
+        self.cross = CrossAttention(settings.dim, settings.heads, settings.attention_dropout)
+        self.feed_forward = FeedForward(settings)
+        self.own_branch = Branch(settings)
+        self.cross_branch = Branch(settings)
+        self.feed_forward_branch = Branch(settings)
+
+    def forward(
+        self, states: Tensor, backwards: Tensor, keys_values: Tensor, source_visible: Tensor, trace: bool
+    ) -> tuple[Tensor, Attention | None, Attention | None]:
+        """Returns states (batch, target, dim), and the attention to the prefix and to the source if traced."""
+        found, seen_own = self.own(self.own_branch.enter(states), backwards, trace)
+        states = self.own_branch.leave(states, found)
+        found, seen_cross = self.cross(self.cross_branch.enter(states), keys_values, source_visible, trace)
+        states = self.cross_branch.leave(states, found)
+        found = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, found), seen_own, seen_cross
+
+    def step(
+        self, states: Tensor, earlier: Tensor, keys_values: Tensor, source_visible: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Returns states (rows, 1, dim) of one more token, and the prefix's keys and values including it."""
+        found, running = self.own.step(self.own_branch.enter(states), earlier)
+        states = self.own_branch.leave(states, found)
+        found, _ = self.cross(self.cross_branch.enter(states), keys_values, source_visible)
+        states = self.cross_branch.leave(states, found)
+        found = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, found), running
+
+
+class Branch(nn.Module):
+    """Where a layer leaves the stream of states and comes back: norm, dropout and sum, in either order."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(settings.dim)
+        self.dropout, self.norm_first = settings.dropout, settings.norm == "pre"
+
+    def enter(self, states: Tensor) -> Tensor:
+        """Returns what the layer reads."""
+        return self.norm(states) if self.norm_first else states
+
+    def leave(self, states: Tensor, found: Tensor) -> Tensor:
+        """Returns the states with the layer's output added."""
+        states = states + dropout(found, self.dropout, self.training)
+        return states if self.norm_first else self.norm(states)
+
+
+class FeedForward(nn.Module):
+    """Two projections with a ReLU between, for each position by itself."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__()
+        self.dropout = settings.activation_dropout
+        self.widen = nn.Linear(settings.dim, settings.ffn)
+        self.narrow = nn.Linear(settings.ffn, settings.dim)
+        for linear in (self.widen, self.narrow):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Returns the output (batch, position, dim)."""
+        hidden = functional.relu(self.widen(inputs), inplace=True)
+        return cast("Tensor", self.narrow(dropout(hidden, self.dropout, self.training)))
+
+
+class Positions(nn.Module):
+    """Sine and cosine of each position at wavelengths from 2 pi to 10000 * 2 pi (Vaswani et al., section 3.5)."""
+
+    table: Tensor
+
+    def __init__(self, dim: int, at_first: int = 1024) -> None:
+        super().__init__()
+        self.register_buffer("table", _sinusoids(at_first, dim), persistent=False)
+
+    def forward(self, start: int, stop: int) -> Tensor:
+        """Returns vectors (stop - start, dim); the table is a cache and grows as needed."""
+        if stop > len(self.table):
+            self.table = _sinusoids(max(stop, 2 * len(self.table)), self.table.shape[1]).to(self.table)
+        return self.table[start:stop]
+
+
+def _sinusoids(length: int, dim: int) -> Tensor:
+    frequency = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10000.0) / dim))
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).to(torch.get_default_dtype())
+
+
+def _traced(attention: Sequence[Attention | None]) -> tuple[Attention, ...]:
+    return tuple(seen for seen in attention if seen is not None)

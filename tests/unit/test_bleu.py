@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from alignlens.metrics.bleu import corpus_bleu
+from alignlens.metrics.bleu import _counts, bleu_interval, corpus_bleu
 
 
 def test_bleu_in_closed_form_with_its_signature() -> None:
@@ -14,6 +15,42 @@ def test_bleu_in_closed_form_with_its_signature() -> None:
         corpus_bleu(["a", "b"], ["a"])
     smoothed = [5 / 6, 3 / 5, 1 / 4, 1 / (2 * 3)]
     assert result.bleu == pytest.approx(100 * math.exp(sum(map(math.log, smoothed)) / 4))
+    assert result.precisions == pytest.approx([100 * value for value in smoothed])
+    assert (result.hypothesis_words, result.reference_words, result.brevity_penalty) == (6, 6, 1.0)
     assert "tok:none" in result.signature
     assert "version:" in result.signature
     assert corpus_bleu(["a b c d"], ["a b c d"]).bleu == pytest.approx(100)
+    assert corpus_bleu(["a b c d"], ["a b c d e"]).brevity_penalty == pytest.approx(math.exp(-1 / 4))
+
+
+def text(seed: int, lines: int) -> tuple[list[str], list[str]]:
+    generator = np.random.default_rng(seed)
+    references = [" ".join(generator.choice(list("abcdefg"), size=11)) for _ in range(lines)]
+    hypotheses = [line if generator.random() < 0.5 else line.replace("a", "x") for line in references]
+    return hypotheses, references
+
+
+def test_the_counts_of_sentences_add_up_to_the_corpus_score() -> None:
+    from sacrebleu.metrics.bleu import BLEU
+
+    hypotheses, references = text(3, 53)
+    sums = _counts(hypotheses, references, "none").sum(axis=0).tolist()
+    score = BLEU.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp").score
+    assert score == pytest.approx(corpus_bleu(hypotheses, references, "none").bleu)
+
+
+def test_the_interval_holds_the_score_repeats_and_narrows_with_more_text() -> None:
+    hypotheses, references = text(3, 53)
+    interval = bleu_interval(hypotheses, references, "none", samples=200, seed=5)
+    assert interval == bleu_interval(hypotheses, references, "none", samples=200, seed=5)
+    assert interval != bleu_interval(hypotheses, references, "none", samples=200, seed=6)
+    assert interval.low < corpus_bleu(hypotheses, references, "none").bleu < interval.high
+    wide = bleu_interval(hypotheses, references, "none", level=99, samples=200, seed=5)
+    assert wide.low <= interval.low
+    assert wide.high >= interval.high
+    longer = bleu_interval(hypotheses * 9, references * 9, "none", samples=200, seed=5)
+    # Nine times the text: about a third of the width.
+    assert 0.2 < (longer.high - longer.low) / (interval.high - interval.low) < 0.5
+    same = bleu_interval(["a b c d"] * 7, ["a b c d"] * 7, samples=10)
+    assert same.low == pytest.approx(100)
+    assert same.high == pytest.approx(100)

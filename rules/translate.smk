@@ -1,0 +1,88 @@
+# The test text through every trained model: translated by beam search and scored, and its reference force-decoded.
+
+
+rule translate:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        source=side_of("test", 0),
+    output:
+        f"{ROOT}/translations/{MODEL}/test.txt",
+    log:
+        f"{ROOT}/translations/{MODEL}/translate.log",
+    benchmark:
+        f"{ROOT}/benchmarks/translate/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=lambda wildcards, attempt: attempt * 120,
+    params:
+        beam=plan.settings.decoding["beam"],
+        length_penalty=plan.settings.decoding["length_penalty"],
+        max_ratio=plan.settings.decoding["max_ratio"],
+        max_offset=plan.settings.decoding["max_offset"],
+        batch_tokens=plan.settings.decoding["batch_tokens"],
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.translate"),
+    shell:
+        "python -m alignlens translate --model {input.model} --source {input.source} --out {output}"
+        " --beam {params.beam} --length-penalty {params.length_penalty} --max-ratio {params.max_ratio}"
+        " --max-offset {params.max_offset} --batch-tokens {params.batch_tokens} --threads {threads}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+
+
+rule force_decode:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        source=side_of("test", 0),
+        target=side_of("test", 1),
+    output:
+        scores=f"{ROOT}/translations/{MODEL}/forced.json",
+        sentences=f"{ROOT}/translations/{MODEL}/forced.tsv",
+    log:
+        f"{ROOT}/translations/{MODEL}/force.log",
+    benchmark:
+        f"{ROOT}/benchmarks/force_decode/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=lambda wildcards, attempt: attempt * 60,
+    params:
+        batch_tokens=plan.settings.decoding["batch_tokens"],
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.force"),
+    shell:
+        "python -m alignlens force --model {input.model} --source {input.source} --target {input.target}"
+        " --out {output.scores} --per-sentence {output.sentences} --batch-tokens {params.batch_tokens}"
+        " --threads {threads} --journal {output.scores}.journal.jsonl --about {params.about:q} 2> {log}"
+
+
+rule score_bleu:
+    input:
+        hypothesis=f"{ROOT}/translations/{MODEL}/test.txt",
+        reference=side_of("test", 1),
+    output:
+        f"{ROOT}/translations/{MODEL}/bleu.json",
+    log:
+        f"{ROOT}/translations/{MODEL}/bleu.log",
+    benchmark:
+        f"{ROOT}/benchmarks/score_bleu/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        # Prepared text is tokenised on both sides of the comparison (docs/data.md). "none" counts its words as they
+        # are; "13a" would tokenise a second time. The signature says which was used.
+        tokenize=plan.settings.decoding["bleu_tokenize"],
+        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.bleu"),
+    shell:
+        "python -m alignlens bleu --hypothesis {input.hypothesis} --reference {input.reference}"
+        " --tokenize {params.tokenize} {params.interval} --out {output} --journal {output}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"

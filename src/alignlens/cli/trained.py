@@ -1,0 +1,51 @@
+"""Options of the verbs that use a trained translation model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.decoding.translate import TrainedModel
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name a trained model."""
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that alignlens train wrote")
+    parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
+
+
+def add_compute(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that change speed and memory, not results."""
+    group = parser.add_argument_group("speed")
+    group.add_argument(
+        "--batch-tokens", type=int, default=4000, metavar="N", help="most padded tokens of a batch (default 4000)"
+    )
+    group.add_argument("--threads", type=int, metavar="N", help="threads of matrix products (default: all cores)")
+    group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
+
+
+def check_compute(args: argparse.Namespace) -> None:
+    """Raises for numbers that make no sense."""
+    for option in ("batch_tokens", "threads"):
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{option.replace('_', '-')} {value}: must be at least 1")
+
+
+def load(args: argparse.Namespace) -> TrainedModel:
+    """Returns the model that the options name, on a GPU if there is one, else on as many threads as they say."""
+    # Only now: loading the library takes seconds, and a wrong option or file should be told at once.
+    import torch
+
+    from alignlens.decoding.translate import TrainedModel
+
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    trained = TrainedModel.load(args.model, args.weights)
+    trained.model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return trained

@@ -1,0 +1,152 @@
+"""``alignlens translate``: text through a trained model, by beam search or by sampling."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from alignlens.cli.about import about_of, add_about
+from alignlens.cli.model_run import model_run
+from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.decoding.settings import BeamSettings, SamplingSettings
+from alignlens.errors import ConfigError
+from alignlens.io.atomic import write_lines
+from alignlens.io.progress import Progress
+from alignlens.io.text import read_lines
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from alignlens.decoding.hypothesis import Hypothesis
+    from alignlens.decoding.settings import DecodingSettings
+    from alignlens.decoding.translate import TrainedModel
+
+_STANDARD = "-"
+_STANDARD_INPUT = "/dev/stdin"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    beam = BeamSettings()
+    add_model(parser)
+    parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip; - for stdin")
+    parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="translations, line by line (default: stdout)")
+    search = parser.add_argument_group("beam search")
+    search.add_argument("--beam", type=int, default=beam.beam, metavar="N", help=f"default {beam.beam}; 1 is greedy")
+    search.add_argument(
+        "--length-penalty",
+        type=float,
+        default=beam.length_penalty,
+        metavar="A",
+        help=f"compare log P / length^A, the end symbol counted (default {beam.length_penalty:g})",
+    )
+    search.add_argument("--n-best", type=int, default=1, metavar="N", help="so many translations of each line")
+    draw = parser.add_argument_group("sampling, instead of beam search")
+    draw.add_argument("--samples", type=int, metavar="N", help="draw N translations of each line from the model")
+    draw.add_argument("--temperature", type=float, default=1.0, metavar="T", help="below 1: sharper (default 1)")
+    draw.add_argument("--seed", type=int, default=1, metavar="N", help="default 1")
+    both = parser.add_argument_group("both")
+    both.add_argument(
+        "--max-ratio",
+        type=float,
+        default=beam.max_ratio,
+        metavar="R",
+        help=f"at most R * source + offset pieces (default {beam.max_ratio:g})",
+    )
+    both.add_argument(
+        "--max-offset", type=int, default=beam.max_offset, metavar="N", help=f"the offset (default {beam.max_offset})"
+    )
+    both.add_argument("--scores", action="store_true", help="put score and log probability before each translation")
+    add_compute(parser)
+    add_about(parser)
+    parser.epilog = (
+        "example:\n  alignlens translate --model results/demo/models/demo/xa-xb/transformer/1/model --source text\n\n"
+        "An empty line gives an empty line. Columns are separated by tabs. With several translations of a line, each\n"
+        "stands on a line of its own, after the number of its source line, counted from 0."
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Translates a file, and says what was done."""
+    check_compute(args)
+    settings = _settings(args)
+    if args.json and args.out == _STANDARD:
+        raise ConfigError("--json needs --out, since the translations would go to standard output too")
+    about = about_of(args)
+    name = _STANDARD_INPUT if args.source == _STANDARD else args.source
+    lines = read_lines(name)
+    with Journal(args.journal) as journal:
+        record = journal.run(**model_run(about, "translate"), params={"weights": args.weights, **vars(settings)})
+        trained = load(args)
+        from alignlens.decoding.translate import decode
+
+        ids = trained.source_ids(lines, name)
+        started = time.monotonic()
+        with Progress("translate", len(lines)) as progress:
+            found = decode(
+                trained.model,
+                ids,
+                settings,
+                tokens=args.batch_tokens,
+                source_begin=trained.spec.source_begin,
+                advance=progress.advance,
+            )
+        result = _measures(ids, found, time.monotonic() - started)
+        texts = _lines(trained, found, args.scores)
+        if args.out == _STANDARD:
+            sys.stdout.writelines(f"{line}\n" for line in texts)
+        else:
+            write_lines(args.out, texts)
+            record.artifact(args.out, folder="translations")
+        record.metrics(result)
+    if result["empty_lines"]:
+        print(f"{name}: empty lines, left empty in the translation: {result['empty_lines']}", file=sys.stderr)
+    if result["cut_at_limit"]:
+        print(f"translations as long as allowed, maybe cut off: {result['cut_at_limit']}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(result))
+
+
+def _settings(args: argparse.Namespace) -> DecodingSettings:
+    limits = {"max_ratio": args.max_ratio, "max_offset": args.max_offset}
+    if args.samples is None:
+        return BeamSettings(args.beam, args.length_penalty, n_best=args.n_best, **limits)
+    if args.n_best != 1:
+        raise ConfigError("--n-best belongs to beam search; --samples says how many translations are drawn")
+    return SamplingSettings(args.samples, args.temperature, args.seed, **limits)
+
+
+def _measures(ids: list[list[int]], found: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
+    """Returns what was done, in numbers; the mean score is that of the first translation of each line."""
+    everything = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+    first = [hypotheses[0] for hypotheses, pieces in zip(found, ids, strict=True) if pieces]
+    pieces_found = sum(len(hypothesis.ids) for hypothesis in first)
+    return {
+        "sentences": len(ids),
+        "translations": len(everything),
+        "empty_lines": len(ids) - len(first),
+        "cut_at_limit": sum(not hypothesis.finished for hypothesis in everything),
+        "source_pieces": sum(map(len, ids)),
+        "target_pieces": pieces_found,
+        "mean_score": sum(hypothesis.score for hypothesis in first) / max(len(first), 1),
+        "decoding_seconds": seconds,
+        "sentences_per_second": len(ids) / max(seconds, 1e-9),
+        "target_pieces_per_second": pieces_found / max(seconds, 1e-9),
+    }
+
+
+def _lines(trained: TrainedModel, found: list[list[Hypothesis]], scores: bool) -> Iterator[str]:
+    """Yields the lines of the output: the text, after scores if wanted, after its number if there are several."""
+    several = any(len(hypotheses) > 1 for hypotheses in found)
+    for number, hypotheses in enumerate(found):
+        for hypothesis in hypotheses:
+            columns = [trained.text(hypothesis.ids)]
+            if scores:
+                columns[:0] = [f"{hypothesis.score:.4f}", f"{hypothesis.log_prob:.4f}"]
+            if several:
+                columns.insert(0, str(number))
+            yield "\t".join(columns)

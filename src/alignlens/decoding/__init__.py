@@ -1,0 +1,1 @@
+"""Forced scores, beam search and sampling, for any model of the contract."""

@@ -1,0 +1,139 @@
+"""Whole texts: batched by length under a token budget, results in the order of the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+
+from alignlens.corpora.batches import ordered_batches
+from alignlens.decoding.beam import beam_search
+from alignlens.decoding.hypothesis import NOTHING
+from alignlens.decoding.sampling import sample
+from alignlens.decoding.sentences import stored
+from alignlens.decoding.settings import BeamSettings
+from alignlens.errors import InputError
+from alignlens.models.checkpoint import load_model
+from alignlens.subwords.spans import Segmenter, join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.hypothesis import Hypothesis
+    from alignlens.decoding.sentences import Pieces
+    from alignlens.decoding.settings import DecodingSettings
+    from alignlens.models.contract import Seq2Seq
+    from alignlens.models.settings import ModelSpec
+
+BATCH_TOKENS = 4000
+
+
+def decode(
+    model: Seq2Seq,
+    sources: TokenStore | Sequence[Pieces],
+    settings: DecodingSettings,
+    *,
+    tokens: int = BATCH_TOKENS,
+    source_begin: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """Returns the hypotheses (beam search) or draws (sampling) of every source sentence, in the order of the input.
+
+    ``tokens`` is the most padded source tokens of a batch, counted once for every hypothesis that is kept at the same
+    time. A source without pieces is not shown to the model: its translation is empty. ``advance`` hears how many
+    sentences were done.
+    """
+    store = stored(sources)
+    count = 1 if isinstance(settings, BeamSettings) else settings.samples
+    found: list[list[Hypothesis]] = [[NOTHING] * count for _ in range(len(store))]
+    filled = np.flatnonzero(store.lengths(np.arange(len(store))))
+    if advance is not None and len(filled) < len(store):
+        advance(len(store) - len(filled))
+    budget = max(1, tokens // settings.rows)
+    device = next(model.parameters()).device
+    for batch in ordered_batches(store, None, tokens=budget, source_begin=source_begin, indices=filled):
+        source, mask = (torch.from_numpy(array).to(device) for array in (batch.source, batch.source_mask))
+        numbers = batch.indices.tolist()
+        if isinstance(settings, BeamSettings):
+            hypotheses = beam_search(model, source, mask, settings)
+        else:
+            hypotheses = sample(model, source, mask, settings, numbers)
+        for number, those in zip(numbers, hypotheses, strict=True):
+            found[number] = those
+        if advance is not None:
+            advance(batch.sentences)
+    return found
+
+
+def translate(
+    model: Seq2Seq,
+    sources: TokenStore | Sequence[Pieces],
+    settings: DecodingSettings,
+    *,
+    tokens: int = BATCH_TOKENS,
+    source_begin: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> list[Hypothesis]:
+    """Returns the first hypothesis of every source sentence, as ``decode`` finds it."""
+    found = decode(model, sources, settings, tokens=tokens, source_begin=source_begin, advance=advance)
+    return [hypotheses[0] for hypotheses in found]
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A model folder, opened: the model, what it is, and what turns text into its ids and back."""
+
+    folder: Path
+    model: Seq2Seq
+    spec: ModelSpec
+    source: Segmenter
+    target: Segmenter
+
+    @classmethod
+    def load(cls, folder: Path | str, weights: str = "weights") -> Self:
+        """Returns the trained model of a folder, in evaluation mode."""
+        folder = Path(folder)
+        model, spec = load_model(folder, weights)
+        segmenters = []
+        for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
+            path = folder / f"{side}.model"
+            segmenter = Segmenter.load(path)
+            if len(segmenter) != size:
+                raise InputError(
+                    f"{len(segmenter)} pieces, but the model in this folder was trained with {size}.",
+                    path,
+                    advice="Put the SentencePiece model back that it was trained with, or train again.",
+                )
+            segmenters.append(segmenter)
+        return cls(folder, model, spec, *segmenters)
+
+    def source_ids(self, lines: Iterable[str], name: Path | str) -> list[list[int]]:
+        """Returns the ids of source lines; ``name`` is the file they come from, for errors."""
+        return self._ids(self.source, lines, name, 1 + self.spec.source_begin)
+
+    def target_ids(self, lines: Iterable[str], name: Path | str) -> list[list[int]]:
+        """Returns the ids of target lines; ``name`` is the file they come from, for errors."""
+        return self._ids(self.target, lines, name, 1)
+
+    def text(self, ids: Iterable[int]) -> str:
+        """Returns the words that target ids spell."""
+        return join(self.target.pieces_of(ids))
+
+    def _ids(self, segmenter: Segmenter, lines: Iterable[str], name: Path | str, symbols: int) -> list[list[int]]:
+        longest = self.model.longest
+        found = []
+        for number, line in enumerate(lines, start=1):
+            ids = segmenter.segment(line).ids
+            if longest is not None and len(ids) + symbols > longest:
+                raise InputError(
+                    f"{len(ids)} pieces; this model has positions for {longest - symbols} at most.",
+                    name,
+                    number,
+                    "Shorten or split the sentence, or train a model with more positions.",
+                )
+            found.append(ids)
+        return found

@@ -1,0 +1,34 @@
+"""A model folder as training writes it, but untrained: for the verbs that only have to load one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignlens.io.atomic import write_json
+from alignlens.models.checkpoint import FORMAT, save_tensors, weights_of
+from alignlens.models.registry import build
+from alignlens.models.settings import ModelSpec, architecture_settings
+from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+from alignlens.subwords.spans import Segmenter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = ["der hund sieht die katze", "die katze schläft", "ein hund und eine katze", "der mann sieht einen hund"]
+TARGET = ["the dog sees the cat", "the cat sleeps", "a dog and a cat", "the man sees a dog"]
+SMALL: dict[str, dict[str, int]] = {
+    "transformer": {"dim": 8, "ffn": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2},
+    "lstm": {"dim": 8, "hidden": 8},
+    "fconv": {"dim": 8, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "max_positions": 32},
+}
+
+
+def write_folder(folder: Path, architecture: str = "transformer", vocab: int = 300) -> Path:
+    """Returns ``folder`` with an untrained model, its subword models and a second checkpoint, ``best``."""
+    train_pair(SOURCE, TARGET, BpeSettings("separate", vocab), folder)
+    sizes = (len(Segmenter.load(folder / f"{side}.model")) for side in ("source", "target"))
+    spec = ModelSpec(architecture, architecture_settings(architecture, SMALL[architecture]), *sizes)
+    for name, seed in (("weights", 3), ("best", 5)):
+        save_tensors(folder / f"{name}.safetensors", weights_of(build(spec, seed)), {"update": 0})
+    write_json(folder / "model.json", {"format": FORMAT, "spec": spec.as_json()})
+    return folder

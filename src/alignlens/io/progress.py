@@ -19,6 +19,8 @@ class Progress:
     def __init__(self, label: str, total: int | None, unit: str = "sentences") -> None:
         self._label, self._total, self._unit = label, total, unit
         self._done = 0
+        self._before = 0
+        self._note = ""
         self._started = self._shown = time.monotonic()
         self._terminal = sys.stderr.isatty()
 
@@ -32,9 +34,14 @@ class Progress:
             self._show()
             sys.stderr.write("\n")
 
-    def advance(self, amount: int = 1) -> None:
-        """Adds finished work and shows it when it is time to."""
+    def start_at(self, done: int) -> None:
+        """Says how much was done before this process, which counts for the share but not for the rate."""
+        self._done = self._before = done
+
+    def advance(self, amount: int = 1, note: str = "") -> None:
+        """Adds finished work, with a word on how it goes, and shows it when it is time to."""
         self._done += amount
+        self._note = note
         now = time.monotonic()
         if now - self._shown >= (_BAR_EVERY_SECONDS if self._terminal else _LINE_EVERY_SECONDS):
             self._shown = now
@@ -42,7 +49,7 @@ class Progress:
 
     def _show(self) -> None:
         seconds = max(time.monotonic() - self._started, 1e-9)
-        rate = self._done / seconds
+        rate = (self._done - self._before) / seconds
         text = f"{self._label}: {self._done:,}"
         if self._total:
             left = (self._total - self._done) / rate if rate else 0.0
@@ -50,6 +57,8 @@ class Progress:
             text += f" {rate:,.1f}/s eta {_clock(left)}"
         else:
             text += f" {self._unit} {rate:,.1f}/s"
+        if self._note:
+            text += f", {self._note}"
         sys.stderr.write(f"\r\x1b[K{text}" if self._terminal else text + "\n")
         sys.stderr.flush()
 

@@ -200,9 +200,14 @@ class Journal:
             commit=os.environ.get("ALIGNLENS_COMMIT", ""),
         )
         run = self._runs[key] = Run(self, key)
-        if self._live_uri is not None and self.path is not None and len(self._runs) == 1:
-            start_live(self.path, self._live_uri)
+        if self._live_uri is not None and len(self._runs) == 1:
+            self.show_live(self._live_uri)
         return run
+
+    def show_live(self, uri: str) -> None:
+        """Starts the side process now: for a job that only finds out on the way that it takes long."""
+        if self.path is not None:
+            start_live(self.path, uri)
 
     def write(self, event: str, key: str, **content: object) -> None:
         """Appends one whole line, or nothing, and hands it to the operating system."""

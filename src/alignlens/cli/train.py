@@ -1,0 +1,159 @@
+"""``alignlens train``: train a translation model; the same command goes on after any interruption."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.errors import ConfigError
+from alignlens.io.progress import Progress
+from alignlens.tracking.journal import Journal
+from alignlens.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.models.settings import ModelSpec
+    from alignlens.tracking.journal import Run
+    from alignlens.training.loop import Training
+
+_log = logging.getLogger("train")
+_FILES = {
+    "train_source": ("DIR", "token store of the training source (alignlens subwords segment --tokens)"),
+    "train_target": ("DIR", "token store of the training target"),
+    "dev_source": ("DIR", "token store of the dev source"),
+    "dev_target": ("DIR", "token store of the dev target"),
+    "dev_text": ("FILE", "the dev target text, for BLEU"),
+    "source_subwords": ("FILE", "SentencePiece model of the source"),
+    "target_subwords": ("FILE", "SentencePiece model of the target"),
+}
+# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+_LIVE_AFTER_SECONDS = 120.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "--settings", required=True, metavar="JSON", help="mapping with architecture, model, training, source_begin"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of weights, order and dropout (default 1)")
+    for name, (kind, text) in _FILES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=Path, required=True, metavar=kind, help=text)
+    parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
+    parser.add_argument("--threads", type=int, help="CPU threads of a process (default: training.threads)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")
+    add_about(parser)
+    parser.epilog = (
+        "Ctrl-C and SIGTERM finish the update, save and exit; the same command goes on, also after kill -9.\n\n"
+        'example:\n  alignlens train --settings "$(cat settings.json)" --train-source train.de.tokens ... --out model\n'
+        "  torchrun --nproc-per-node 4 -m alignlens train ...      # several GPUs or nodes"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Trains from wherever the work folder is to the end, then writes the model folder."""
+    settings = _settings(args.settings)
+    about = about_of(args)
+    training_settings = TrainingSettings.from_json(settings["training"])
+    from alignlens.training.assembly import Files, assemble, write_model
+    from alignlens.training.processes import joined_processes
+
+    files = Files(**{name: getattr(args, name) for name in _FILES})
+    with joined_processes(args.threads or training_settings.threads) as processes:
+        training, spec = assemble(
+            files,
+            settings["architecture"],
+            settings["model"],
+            settings.get("source_begin", False),
+            training_settings,
+            args.seed,
+            args.work,
+            processes,
+        )
+        with Journal(args.journal if processes.leads else None) as journal:
+            record = _record(journal, about, spec, training)
+            started = time.monotonic()
+            _watched(training, journal, record, speaks=processes.leads)
+            record.metric("train_seconds", time.monotonic() - started, training.progress.update)
+            if processes.leads:
+                write_model(args.out, training, spec, files)
+                for name in ("model.json", "curves.csv", "samples.txt"):
+                    record.artifact(args.out / name)
+                shutil.rmtree(args.work, ignore_errors=True)
+
+
+def _settings(text: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--settings: not JSON ({error}): {text!r}") from None
+    if not isinstance(settings, dict) or not {"architecture", "model", "training"} <= settings.keys():
+        raise ConfigError(f"--settings: not a mapping with architecture, model and training: {text!r}")
+    return settings
+
+
+def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: Training) -> Run:
+    from alignlens.models.contract import parameter_count
+
+    run = journal.run(
+        experiment="train models",
+        name=run_name(
+            about.get("dataset"), about.get("direction"), about.get("model", spec.architecture), f"s{training.seed}"
+        ),
+        identity={"architecture": spec.architecture, "seed": training.seed, **about},
+        tags={
+            "architecture": spec.architecture,
+            "seed": str(training.seed),
+            **{key: str(value) for key, value in about.items()},
+        },
+        params={
+            **spec.as_json()["settings"],
+            **training.settings.as_json(),
+            "parameters": parameter_count(training.model),
+        },
+        group=about.get("dataset"),
+    )
+    _log.info(
+        "%s, %s parameters, seed %d, %d processes on %s, from update %d",
+        spec.architecture,
+        f"{parameter_count(training.model):,}",
+        training.seed,
+        training.processes.count,
+        training.processes.device.type,
+        training.progress.update,
+    )
+    return run
+
+
+def _watched(training: Training, journal: Journal, run: Run, speaks: bool) -> None:
+    """Runs the training; its records go to the journal, its samples to the log, its progress to the terminal."""
+    from alignlens.training.loop import Watcher
+
+    started, resumed_at = time.monotonic(), training.progress.update
+    shown_live = False
+
+    def record(told: dict[str, Any]) -> None:
+        nonlocal shown_live
+        run.metrics({**told["values"], "epoch": told["epoch"]}, told["update"])
+        if told["update"] > resumed_at and "samples" in told:
+            measures = ", ".join(f"{name} {value:.3f}" for name, value in told["values"].items() if "dev" in name)
+            _log.info("update %d: %s", told["update"], measures)
+            for reference, translation in told["samples"]:
+                _log.info("  reference    %s\n  translation  %s", reference, translation)
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        if uri and not shown_live and time.monotonic() - started > _LIVE_AFTER_SECONDS:
+            shown_live = True
+            journal.show_live(uri)
+
+    if not speaks:
+        training.run(Watcher(lambda told: None, lambda note: None))
+        return
+    with Progress("train", training.settings.max_updates, "updates") as progress:
+        progress.start_at(resumed_at)
+        training.run(Watcher(record, lambda note: progress.advance(1, note)))

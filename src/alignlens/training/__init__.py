@@ -1,0 +1,1 @@
+"""One readable training loop that can be stopped anywhere and goes on bit for bit."""

@@ -1,0 +1,159 @@
+"""From the files of a training to the training, and from its end to a model folder that needs nothing else."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.corpora.batches import TrainingBatches
+from alignlens.corpora.tokens import TokenStore
+from alignlens.errors import InputError
+from alignlens.io.atomic import atomic_directory, write_json, write_lines
+from alignlens.io.text import read_lines
+from alignlens.models.checkpoint import FORMAT, average, save_tensors, weights_of
+from alignlens.models.contract import parameter_count
+from alignlens.models.registry import build
+from alignlens.models.settings import ModelSpec, architecture_settings
+from alignlens.subwords.spans import Segmenter, join
+from alignlens.training.loop import Training
+from alignlens.training.state import WorkFolder
+from alignlens.training.validation import DevText
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignlens.training.processes import Processes
+    from alignlens.training.settings import TrainingSettings
+
+CURVES = ("learning_rate", "train_loss", "dev_loss", "dev_accuracy", "dev_bleu")
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a training reads: token stores, the dev text to translate into, and the subword models."""
+
+    train_source: Path
+    train_target: Path
+    dev_source: Path
+    dev_target: Path
+    dev_text: Path
+    source_subwords: Path
+    target_subwords: Path
+
+
+def assemble(
+    files: Files,
+    architecture: str,
+    model: dict[str, Any],
+    source_begin: bool,
+    settings: TrainingSettings,
+    seed: int,
+    work: Path,
+    processes: Processes,
+) -> tuple[Training, ModelSpec]:
+    """Returns the training, resumed from ``work`` if something is there, and what it trains."""
+    source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
+    dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
+    segmenter = Segmenter.load(files.target_subwords)
+    references = read_lines(files.dev_text)
+    if len(references) != len(dev_target):
+        raise InputError(
+            f"{len(references):,} lines for {len(dev_target):,} sentences in {files.dev_target}.",
+            files.dev_text,
+            advice="Give the text that the token store was made of.",
+        )
+    spec = ModelSpec(
+        architecture,
+        architecture_settings(architecture, model),
+        source.vocabulary_size,
+        target.vocabulary_size,
+        source_begin,
+    )
+    batches = TrainingBatches(
+        source,
+        target,
+        tokens=settings.batch_tokens,
+        sentences=settings.batch_sentences,
+        longest=settings.longest,
+        seed=seed,
+        source_begin=source_begin,
+    )
+    dev = DevText(
+        dev_source,
+        dev_target,
+        references=references,
+        spell=lambda ids: join(segmenter.pieces_of(ids)),
+        source_begin=source_begin,
+        batch_tokens=settings.batch_tokens,
+        translated=settings.validate_sentences,
+    )
+    identity = {
+        "model": spec.as_json(),
+        "training": _path_of(settings),
+        "seed": seed,
+        "data": [store.fingerprint for store in (source, target, dev_source, dev_target)],
+    }
+    return Training(build(spec, seed), settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
+
+
+def _path_of(settings: TrainingSettings) -> dict[str, Any]:
+    """Returns the settings that decide the path of a training; the rest only says where on it to stop."""
+    free = {"threads", "max_epochs", "patience", "keep"} | ({"max_updates"} if settings.schedule != "linear" else set())
+    return {key: value for key, value in settings.as_json().items() if key not in free}
+
+
+def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files) -> None:
+    """Writes the folder of a finished training: every kept checkpoint, what it is, its curves and samples."""
+    work, progress, settings = training.work, training.progress, training.settings
+    with atomic_directory(folder) as made:
+        shutil.copy(work.checkpoint("best"), made / "best.safetensors")
+        save_tensors(made / "last.safetensors", weights_of(training.model), {"update": progress.update})
+        recent = [work.checkpoint(f"recent/{update:06d}") for update in progress.recent]
+        save_tensors(made / "averaged.safetensors", average(recent), {"updates": progress.recent})
+        shutil.copy(made / f"{settings.keep}.safetensors", made / "weights.safetensors")
+        (made / "snapshots").mkdir()
+        for update in settings.snapshots:
+            if update <= progress.update:
+                name = f"snapshots/{update:06d}"
+                shutil.copy(work.checkpoint(name), made / f"{name}.safetensors")
+        shutil.copyfile(files.source_subwords, made / "source.model")
+        shutil.copyfile(files.target_subwords, made / "target.model")
+        write_json(made / "model.json", _card(training, spec))
+        _write_curves(made / "curves.csv", training.history)
+        write_lines(made / "samples.txt", _samples(training.history))
+
+
+def _card(training: Training, spec: ModelSpec) -> dict[str, Any]:
+    progress = training.progress
+    return {
+        "format": FORMAT,
+        "spec": spec.as_json(),
+        "training": training.settings.as_json(),
+        "seed": training.seed,
+        "parameters": parameter_count(training.model),
+        "updates": progress.update,
+        "epochs": progress.position.epoch,
+        "best": progress.best,
+        "averaged": progress.recent,
+        "kept": training.settings.keep,
+        "pairs_left_out": training.batches.dropped,
+    }
+
+
+def _write_curves(path: Path, history: list[dict[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["update", "epoch", *CURVES])
+        for record in history:
+            values = record["values"]
+            writer.writerow([record["update"], record["epoch"], *(values.get(name, "") for name in CURVES)])
+
+
+def _samples(history: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for record in history:
+        for reference, translation in record.get("samples", ()):
+            lines += [f"update {record['update']}", f"  reference    {reference}", f"  translation  {translation}"]
+    return lines

@@ -1,0 +1,121 @@
+"""Everything a stopped training needs to go on as if nothing had happened, in a folder that is no output.
+
+``state.safetensors`` has weights, optimiser moments and where the run is; ``history.jsonl`` what it has told so
+far. Random numbers need no state: every micro-batch seeds its own generator.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from alignlens.corpora.batches import Position
+from alignlens.errors import InputError
+from alignlens.io.atomic import write_lines
+from alignlens.models.checkpoint import load_tensors, put_weights, save_tensors, weights_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+@dataclass
+class Progress:
+    """Where a training is, apart from its tensors."""
+
+    update: int = 0
+    position: Position = field(default_factory=lambda: Position(0, 0, 0))
+    plateau_scale: float = 1.0
+    best: dict[str, float] | None = None  # the best validation's measures, with its update
+    without_gain: int = 0  # validations since then
+    recent: list[int] = field(default_factory=list)  # updates of the checkpoints that would be averaged
+    loss_sum: float = 0.0  # training loss, labels and time since the last record
+    labels: int = 0
+    seconds: float = 0.0
+    scaler: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Progress:
+        """Returns the progress that ``asdict`` wrote."""
+        return cls(**{**content, "position": Position(**content["position"])})
+
+
+class WorkFolder:
+    """The resumable state of one training."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self._identity = json.loads(json.dumps(identity))
+        self._state = folder / "state.safetensors"
+        self._history = folder / "history.jsonl"
+
+    def resume(self, model: nn.Module, optimizer: Optimizer) -> Progress:
+        """Fills model and optimiser with the saved state, if there is one; returns where the training is."""
+        if not self._state.is_file():
+            return Progress()
+        tensors, about = load_tensors(self._state)
+        self._check_identity(about["identity"])
+        put_weights(model, _below(tensors, "weights."), self._state)
+        _put_moments(optimizer, model, tensors)
+        return Progress.from_json(about["progress"])
+
+    def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress, history: list[dict[str, Any]]) -> None:
+        """Writes everything ``resume`` needs; the history first, so that it is never behind the state."""
+        write_lines(self._history, [json.dumps(record, sort_keys=True) for record in history])
+        tensors = {f"weights.{name}": tensor for name, tensor in weights_of(model).items()}
+        tensors.update(_moments(optimizer, model))
+        save_tensors(self._state, tensors, {"identity": self._identity, "progress": asdict(progress)})
+
+    def history(self, update: int) -> list[dict[str, Any]]:
+        """Returns what was told up to an update."""
+        if not self._history.is_file():
+            return []
+        records = [json.loads(line) for line in self._history.read_text(encoding="utf-8").splitlines()]
+        return [record for record in records if record["update"] <= update]
+
+    def checkpoint(self, name: str) -> Path:
+        """Returns the path of a checkpoint of this training: ``best``, ``recent/000100``, ``snapshots/000100``."""
+        return self.folder / f"{name}.safetensors"
+
+    def _check_identity(self, saved: Mapping[str, Any]) -> None:
+        """Raises if the saved state belongs to another training, naming the first thing that differs."""
+        for key, (then, now) in _differences(saved, self._identity).items():
+            raise InputError(
+                f"a stopped training with {key} = {json.dumps(then)} is here, and now {key} = {json.dumps(now)}.",
+                self._state,
+                advice=f"Set it back to go on, or delete {self.folder} to start anew.",
+            )
+
+
+def _differences(one: Any, other: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+    """Returns the key paths at which two pieces of plain data differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        found: dict[str, tuple[Any, Any]] = {}
+        for key in sorted(one.keys() | other.keys()):
+            found.update(_differences(one.get(key), other.get(key), f"{path}.{key}" if path else key))
+        return found
+    return {} if one == other else {path: (one, other)}
+
+
+def _below(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _moments(optimizer: Optimizer, model: nn.Module) -> dict[str, Any]:
+    """Returns the optimiser's tensors by the names of their parameters."""
+    return {
+        f"optimizer.{key}.{name}": tensor
+        for name, parameter in model.named_parameters()
+        for key, tensor in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def _put_moments(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    parameters = dict(model.named_parameters())
+    for full_name, tensor in _below(tensors, "optimizer.").items():
+        key, name = full_name.split(".", 1)
+        optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)

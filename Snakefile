@@ -6,6 +6,9 @@
 # Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
 #   data/{dataset}/{split}.{side}                                   prepared text and gold links
 #   subwords/{dataset}/  pieces/{dataset}/{split}.{side}            BPE models, segmented text
+#   tokens/{dataset}/{split}.{side}/                                the same as numbers, for training
+#   models/{dataset}/{direction}/{model}/{seed}/model/              trained translation models
+#   translations/{dataset}/{direction}/{model}/{seed}/test.txt      with bleu.json; forced.json scores the reference
 #   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
 #   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
 #   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
@@ -24,6 +27,8 @@ report: "report/workflow.rst"
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/subwords.smk"
+include: "rules/train.smk"
+include: "rules/translate.smk"
 include: "rules/aligners.smk"
 include: "rules/score.smk"
 include: "rules/report.smk"

@@ -23,6 +23,7 @@ if workflow.is_main_process:
 
 ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"
+MODEL = "{dataset}/{direction}/{model}/{seed}"
 
 
 wildcard_constraints:
@@ -33,11 +34,28 @@ wildcard_constraints:
     text="offline|online",
     size="all|[0-9]+",
     direction="|".join(name for dataset in plan.settings.datasets for name in plan.directions(dataset.name)),
+    model="|".join(run.name for run in plan.settings.models) or "(?!)",
+    seed="[0-9]+",
 
 
 def text_of(split):
     """Returns the two sides of a split of the wildcard's dataset."""
     return {side: f"{ROOT}/data/{{dataset}}/{split}.{side}" for side in SIDES}
+
+
+def side_of(split, place):
+    """Returns an input function for the text that the wildcards' model reads (place 0) or writes (place 1)."""
+    return lambda wildcards: f"{ROOT}/data/{wildcards.dataset}/{split}.{model_side(wildcards, place)}"
+
+
+def tokens_of(split, place):
+    """Returns an input function for the token store of that text."""
+    return lambda wildcards: f"{ROOT}/tokens/{wildcards.dataset}/{split}.{model_side(wildcards, place)}"
+
+
+def model_side(wildcards, place):
+    """Returns which side of the dataset the wildcards' model reads (place 0) or writes (place 1)."""
+    return plan.side(wildcards.dataset, wildcards.direction, place)
 
 
 def links_of(place):

@@ -5,6 +5,8 @@ rule report:
     input:
         metrics=plan.metrics(),
         links=plan.links(),
+        models=plan.models(),
+        translations=plan.translations(),
     output:
         page=f"{ROOT}/report.html",
         tables=report(
@@ -12,7 +14,9 @@ rule report:
             caption="../report/table.rst",
             category="Tables",
         ),
+        models=report(plan.model_tables(), caption="../report/models.rst", category="Tables"),
         runtime=expand(f"{ROOT}/report/runtime.{{kind}}", kind=["csv", "md"]),
+        curves=report(plan.curves(), caption="../report/curves.rst", category="Figures"),
         heatmaps=report(plan.heatmaps(), caption="../report/heatmap.rst", category="Figures"),
     log:
         f"{ROOT}/report/report.log",
@@ -25,8 +29,9 @@ rule report:
         folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
         root=lambda wildcards, output: os.path.dirname(output.page),
         metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
+        models=lambda wildcards, input: f"--models {input.models}" if input.models else "",
         heatmaps=plan.settings.heatmaps,
         code=code_version("alignlens.cli.report"),
     shell:
-        "python -m alignlens report --results {params.root} {params.metrics} --heatmaps {params.heatmaps}"
+        "python -m alignlens report --results {params.root} {params.metrics} {params.models} --heatmaps {params.heatmaps}"
         " --out {params.folder} --page {output.page} 2> {log}"

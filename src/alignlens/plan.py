@@ -3,6 +3,9 @@
     data/{dataset}/{split}.{side}                                  prepared text, gold, causes
     subwords/{dataset}/                                            BPE models
     pieces/{dataset}/{split}.{side}                                segmented text
+    tokens/{dataset}/{split}.{side}/                               the same as numbers, for training
+    models/{dataset}/{direction}/{model}/{seed}/model/             trained translation models
+    translations/{dataset}/{direction}/{model}/{seed}/test.txt     with bleu.json; forced.json scores the reference
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from alignlens.corpora.registry import Dataset
-    from alignlens.settings import AlignerRun, Settings
+    from alignlens.settings import AlignerRun, ModelRun, Settings
 
 SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")
+TRANSLATED = ("test.txt", "bleu.json", "forced.json")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,10 @@ class Plan:
         """Returns whether a direction translates from the dataset's target side."""
         return direction == self.directions(dataset)[1]
 
+    def side(self, dataset: str, direction: str, place: int) -> str:
+        """Returns the side of the dataset that a model of a direction reads (``place`` 0) or writes (1)."""
+        return SIDES[1 - place if self.is_reverse(dataset, direction) else place]
+
     def has_gold(self, dataset: str) -> bool:
         """Returns whether links of the test text can be scored."""
         entry = self.dataset(dataset)
@@ -80,6 +88,39 @@ class Plan:
             for dataset in self.settings.datasets
             for split in SPLITS
             for side in SIDES
+        ]
+
+    def model(self, name: str) -> ModelRun:
+        """Returns a model of this configuration."""
+        return next(run for run in self.settings.models if run.name == name)
+
+    def trained_directions(self, dataset: str) -> tuple[str, ...]:
+        """Returns the directions that models are trained in."""
+        return self.directions(dataset)[: 2 if self.settings.directions == "both" else 1]
+
+    def model_runs(self) -> Iterator[tuple[Dataset, str, ModelRun, int]]:
+        """Yields every dataset, direction, model and seed that is trained."""
+        return (
+            (dataset, direction, run, seed)
+            for dataset in self.settings.datasets
+            for direction in self.trained_directions(dataset.name)
+            for run in self.settings.models
+            for seed in self.settings.seeds
+        )
+
+    def models(self) -> list[str]:
+        """Returns the folders of all trained models."""
+        return [
+            str(self.root / "models" / dataset.name / direction / run.name / str(seed) / "model")
+            for dataset, direction, run, seed in self.model_runs()
+        ]
+
+    def translations(self) -> list[str]:
+        """Returns the translations of the test text by every model, and what they and the reference score."""
+        return [
+            str(self.root / "translations" / dataset.name / direction / run.name / str(seed) / name)
+            for dataset, direction, run, seed in self.model_runs()
+            for name in TRANSLATED
         ]
 
     def run_folder(self, kind: str, dataset: str, run: AlignerRun) -> Path:
@@ -121,7 +162,21 @@ class Plan:
         """Returns the files of the report."""
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
         tables = (str(self.root / "report" / name) for name in names)
-        return [str(self.root / "report.html"), *tables, *self.heatmaps()]
+        return [str(self.root / "report.html"), *tables, *self.model_tables(), *self.curves(), *self.heatmaps()]
+
+    def model_tables(self) -> list[str]:
+        """Returns the tables of trained models; none where none are trained."""
+        names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.settings.models else []
+        return [str(self.root / "report" / name) for name in names]
+
+    def curves(self) -> list[str]:
+        """Returns the learning curves of every dataset that models are trained on."""
+        return [
+            str(self.root / "report" / f"curves-{dataset.name}.{kind}")
+            for dataset in self.settings.datasets
+            if self.settings.models
+            for kind in ("svg", "png")
+        ]
 
     def heatmaps(self) -> list[str]:
         """Returns the alignment heatmaps of every dataset with gold links."""
@@ -134,7 +189,8 @@ class Plan:
 
     def targets(self) -> list[str]:
         """Returns the final files of the whole configuration."""
-        return [*self.pieces(), *self.links(), *self.metrics(), *self.report()]
+        models = [*self.models(), *self.translations()]
+        return [*self.pieces(), *models, *self.links(), *self.metrics(), *self.report()]
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""
@@ -155,6 +211,16 @@ class Plan:
                 for dataset in self.settings.datasets
             ],
             "subwords": dict(self.settings.subwords),
+            "models": [
+                {
+                    "name": run.name,
+                    "preset": run.preset,
+                    "architecture": run.architecture,
+                    "directions": self.settings.directions,
+                    "seeds": list(self.settings.seeds),
+                }
+                for run in self.settings.models
+            ],
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
             "targets": self.targets(),

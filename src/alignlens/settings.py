@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.corpora.registry import Registry
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.schema import check, read_yaml, with_defaults
+from alignlens.models.presets import Presets
+from alignlens.models.settings import FconvSettings, architecture_settings
+from alignlens.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.corpora.registry import Dataset
+    from alignlens.models.presets import Preset
+    from alignlens.models.settings import ArchitectureSettings
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,28 @@ class AlignerRun:
 
 
 @dataclass(frozen=True)
+class ModelRun:
+    """One translation model to train, under the user's name for it: a preset with changes, all settings typed."""
+
+    name: str
+    preset: str
+    architecture: str
+    source_begin: bool
+    model: ArchitectureSettings
+    training: TrainingSettings
+
+    def as_json(self) -> str:
+        """Returns what decides the trained weights besides seed and text, one line that is equal for equal models."""
+        content = {
+            "architecture": self.architecture,
+            "source_begin": self.source_begin,
+            "model": asdict(self.model),
+            "training": self.training.as_json(),
+        }
+        return json.dumps(content, sort_keys=True)
+
+
+@dataclass(frozen=True)
 class Settings:
     """A validated configuration; mappings hold every key, defaults included."""
 
@@ -40,6 +68,10 @@ class Settings:
     cleaning: Mapping[str, Any]
     max_train_pairs: int | None
     subwords: Mapping[str, Any]
+    models: tuple[ModelRun, ...]
+    seeds: tuple[int, ...]
+    directions: str
+    decoding: Mapping[str, Any]
     aligners: tuple[AlignerRun, ...]
     symmetrizations: tuple[str, ...]
     interval: Mapping[str, Any]
@@ -77,6 +109,10 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         cleaning=filled["cleaning"],
         max_train_pairs=filled["max_train_pairs"],
         subwords=filled["subwords"],
+        models=_models(filled, folder / "models.yaml", label),
+        seeds=tuple(filled["seeds"]),
+        directions=filled["directions"],
+        decoding=filled["decoding"],
         aligners=tuple(runs),
         symmetrizations=tuple(filled["symmetrizations"]),
         interval=filled["interval"],
@@ -84,6 +120,54 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         heatmaps=filled["heatmaps"],
         tracking_uri=filled["tracking"]["uri"],
     )
+
+
+def _models(filled: Mapping[str, Any], path: Path, label: str) -> tuple[ModelRun, ...]:
+    """Returns the models of a configuration; a name whose value is null stands for none."""
+    wanted = {name: entry for name, entry in filled["models"].items() if entry is not None}
+    presets = Presets.load(path)
+    runs = []
+    for name, entry in wanted.items():
+        where = f"{label}.models.{name}"
+        preset = presets.get(entry["preset"], f"{where}.preset")
+        model, training = entry.get("model", {}), entry.get("training", {})
+        presets.check_overrides(preset, model, training, where)
+        runs.append(_model_run(name, preset, model, training, where))
+        _check_vocabulary(runs[-1], filled["subwords"]["kind"], where)
+    return tuple(runs)
+
+
+def _model_run(
+    name: str, preset: Preset, model: Mapping[str, Any], training: Mapping[str, Any], where: str
+) -> ModelRun:
+    """Returns a preset with changes; settings that do not go together are an error with their key path."""
+    try:
+        run = ModelRun(
+            name=name,
+            preset=preset.name,
+            architecture=preset.architecture,
+            source_begin=preset.source_begin,
+            model=architecture_settings(preset.architecture, {**preset.model, **model}),
+            training=TrainingSettings.from_json({**preset.training, **training}),
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
+    longest = run.training.longest
+    if isinstance(run.model, FconvSettings) and longest > run.model.max_positions:
+        raise ConfigError(
+            f"{where}.training.longest: {longest} pieces, but the model has {run.model.max_positions} positions. "
+            "Lower it, or raise model.max_positions."
+        )
+    return run
+
+
+def _check_vocabulary(run: ModelRun, subwords: str, where: str) -> None:
+    sharing = run.model.embeddings
+    if sharing.startswith("shared") and subwords == "separate":
+        raise ConfigError(
+            f"{where}.model.embeddings: {sharing} needs one vocabulary for both sides, but subwords.kind is separate. "
+            "Set it to joint, or embeddings to separate or tied."
+        )
 
 
 def _check_files(dataset: Dataset, where: str) -> None:

@@ -10,11 +10,23 @@ from pathlib import Path
 import pytest
 
 # Left may never import right.
-ORDER = ["io", "corpora", "subwords", "alignment", "aligners", "metrics", "tracking", "report", "cli"]
+ORDER = [
+    "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "tracking",
+    "report", "cli",
+]  # fmt: skip
 BASE = {"errors", "code_version", "__init__"}
 # settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
-REGISTRIES = {"corpora.registry", "aligners.registry"}
-ONLY_IN = {"mlflow": "tracking", "matplotlib": "report", "sentencepiece": "subwords", "thot": "aligners"}
+REGISTRIES = {"corpora.registry", "aligners.registry", "models.presets", "models.settings", "training.settings"}
+ONLY_IN = {
+    "mlflow": {"tracking"},
+    "matplotlib": {"report"},
+    "sentencepiece": {"subwords"},
+    "thot": {"aligners"},
+    "torch": {"models", "decoding", "training", "cli"},
+    "safetensors": {"models"},
+}
+# Plain data that a configuration is made of: reading one must not load a tensor library.
+PLAIN = {"settings", "plan", *REGISTRIES, "decoding.settings"}
 LONGEST_MODULE = 350
 
 
@@ -59,8 +71,17 @@ def test_imports_follow_the_flow(project: Path) -> None:
 def test_heavy_libraries_stay_in_their_room(project: Path) -> None:
     for name, path in modules(project):
         for other in imported(path):
-            room = ONLY_IN.get(other.split(".")[0])
-            assert room is None or room_of(name) == room, f"{name} imports {other}"
+            rooms = ONLY_IN.get(other.split(".")[0])
+            assert rooms is None or room_of(name) in rooms, f"{name} imports {other}"
+
+
+def test_the_command_line_imports_torch_inside_functions_only(project: Path) -> None:
+    for name, path in modules(project):
+        if room_of(name) == "cli":
+            top = ast.parse(path.read_text(encoding="utf-8")).body
+            names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+            names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
+            assert not any(other.split(".")[0] == "torch" for other in names), name
 
 
 def test_modules_stay_readable(project: Path) -> None:
@@ -69,11 +90,24 @@ def test_modules_stay_readable(project: Path) -> None:
         assert lines <= LONGEST_MODULE, f"{name} has {lines} lines; split it by concept"
 
 
-@pytest.mark.parametrize("verb", ["score", "symmetrize", "aligner", "data", "subwords", "plan", "track"])
-def test_a_short_step_does_not_load_what_it_does_not_use(verb: str) -> None:
+def not_loaded(modules: list[str], heavy: set[str]) -> None:
     code = (
-        f"import sys, alignlens.cli.{verb}\n"
-        "heavy = {'torch', 'mlflow', 'pandas', 'matplotlib', 'snakemake', 'thot', 'sacrebleu'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        f"import sys, {', '.join(f'alignlens.{module}' for module in modules)}\n"
+        f"loaded = {heavy!r} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("verb", ["score", "symmetrize", "aligner", "data", "subwords", "plan", "track"])
+def test_a_short_step_does_not_load_what_it_does_not_use(verb: str) -> None:
+    not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "snakemake", "thot", "sacrebleu"})
+
+
+@pytest.mark.parametrize("verb", ["train", "translate", "force"])
+def test_asking_a_long_step_for_help_does_not_load_torch(verb: str) -> None:
+    not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "sacrebleu"})
+
+
+def test_reading_a_configuration_does_not_load_torch() -> None:
+    not_loaded(sorted(PLAIN), {"torch", "numpy", "mlflow", "pandas", "matplotlib"})

@@ -10,6 +10,7 @@ import yaml
 
 from alignlens.aligners.registry import ALIGNERS, TEXTS
 from alignlens.alignment.symmetrize import METHODS
+from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.settings import load_settings, read_config
 
@@ -25,6 +26,9 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
     assert settings.cleaning["max_words"] == 100
     assert settings.symmetrizations == METHODS
     assert [run.size for run in settings.aligners] == ["all"]
+    assert (settings.models, settings.seeds, settings.directions) == ((), (1,), "both")
+    beam = {key: value for key, value in settings.decoding.items() if key not in ("batch_tokens", "bleu_tokenize")}
+    assert BeamSettings(**beam) == BeamSettings()
     partly = load_settings(with_changes(cleaning={"max_words": 7}, aligners=[{"name": "hmm"}]), project)
     assert (partly.cleaning["max_words"], partly.cleaning["drop_duplicates"]) == (7, True)
     assert (partly.aligners[0].text, partly.aligners[0].max_pairs) == ("offline", None)
@@ -49,6 +53,16 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"subwords": {"kind": "shared"}}, "config.subwords.kind: 'shared' is not one of joint, separate"),
         ({"mirror": "/no/such/folder"}, "config.mirror: '/no/such/folder' is not a folder"),
         ({"preset": "../up"}, "config.preset"),
+        ({"models": {"My-Model": {"preset": "demo_lstm"}}}, "config.models: 'My-Model' does not match"),
+        ({"models": ["demo_lstm"]}, r"config.models: \['demo_lstm'\] is not a mapping"),
+        ({"models": {"x": "demo_lstm"}}, "config.models.x: 'demo_lstm' is not a mapping or null"),
+        ({"seeds": []}, "config.seeds: "),
+        ({"seeds": [1, 1]}, "config.seeds: .*non-unique"),
+        ({"seeds": ["one"]}, r"config.seeds\[0\]: 'one' is not a whole number"),
+        ({"directions": "backward"}, "config.directions: 'backward' is not one of both, forward"),
+        ({"decoding": {"beams": 3}}, "config.decoding.beams: unknown key 'beams'.*did you mean beam"),
+        ({"decoding": {"beam": 0}}, "config.decoding.beam: 0 must be at least 1"),
+        ({"decoding": {"bleu_tokenize": "13b"}}, "config.decoding.bleu_tokenize: '13b' .*did you mean 13a"),
         ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
         ({"custom_datasets": {"mine": {"kind": "file", "pair": ["de", "en"]}}}, "config.custom_datasets.*mine.*'file'"),
     ],
@@ -101,13 +115,25 @@ def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> N
         assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
 
 
+def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inherit_them(project: Path) -> None:
+    base = project / "config" / "config.yaml"
+    demo = load_settings(read_config([base]), project)
+    assert [run.architecture for run in demo.models] == ["lstm", "fconv", "transformer"]
+    assert (demo.directions, demo.seeds) == ("both", (1,))
+    for path in sorted((project / "config" / "presets").glob("*.yaml")):
+        settings = load_settings(read_config([base, path]), project)
+        assert settings.models, path.stem
+        assert not [run.preset for run in settings.models if run.preset.startswith("demo_")], path.stem
+
+
 def keys_of(schema: dict[str, Any], prefix: str = "") -> list[tuple[str, dict[str, Any]]]:
     """Every key of a schema by its dotted path; objects must be closed unless their keys are free names."""
     found = []
     for key, rule in schema.get("properties", {}).items():
         found.append((prefix + key, rule))
-        inner = rule.get("items", rule)
-        if isinstance(inner, dict) and "properties" in inner:
+        named = rule.get("additionalProperties")
+        inner = named if isinstance(named, dict) else rule.get("items", rule)
+        if "properties" in inner:
             assert inner.get("additionalProperties") is False, f"{prefix}{key} is open"
             found += keys_of(inner, f"{prefix}{key}.")
     return found

@@ -32,6 +32,10 @@ def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
     assert offline["train_pairs"] == 330
     subset = json.loads((finished.results / "scores/tiny/hmm/offline/200/metrics.json").read_text())
     assert subset["train_pairs"] == 230
+    cards = [json.loads(path.read_text()) for path in finished.results.glob("models/tiny/*/*/1/model/model.json")]
+    assert [card["updates"] for card in cards] == [30] * 4
+    for translation in finished.results.glob("translations/tiny/*/*/1/test.txt"):
+        assert len(translation.read_text().splitlines()) == 30
 
 
 def test_a_second_run_runs_nothing(finished: Workspace) -> None:
@@ -58,8 +62,11 @@ def test_logs_and_benchmarks_are_kept(finished: Workspace) -> None:
     assert (finished.results / "aligners/tiny/hmm/offline/200/xa-xb/align.log").read_text()
     header = (finished.results / "benchmarks/align/tiny/hmm/offline/200/xa-xb.tsv").read_text().splitlines()[0]
     assert header.startswith("s\th:m:s\tmax_rss")
+    assert (finished.results / "models/tiny/xa-xb/lstm/1/train.log").read_text()
+    assert not (finished.results / "models/tiny/xa-xb/lstm/1/work").exists()
     runtime = (finished.results / "report/runtime.csv").read_text()
     assert "align" in runtime
+    assert "train,tiny/xb-xa/transformer/1" in runtime
 
 
 def test_the_snakemake_report_builds(finished: Workspace) -> None:
@@ -86,6 +93,18 @@ def test_a_changed_module_reruns_the_steps_that_use_it(finished: Workspace, chan
         file.write_text(before)
 
 
+def test_changed_training_makes_no_aligner_run_again(finished: Workspace) -> None:
+    file = finished.folder / "src/alignlens/training/loop.py"
+    before = file.read_text()
+    file.write_text(before + "\n# changed\n")
+    try:
+        planned = planned_rules(finished.snakemake("--cores", "all", "--dry-run").stdout)
+    finally:
+        file.write_text(before)
+    assert {"train", "translate", "report"} <= planned
+    assert not {"segment", "align", "symmetrize", "score"} & planned
+
+
 def test_one_core_gives_the_same_files(finished: Workspace, tmp_path: Path, project: Path) -> None:
     alone = make_workspace(tmp_path / "alone", project)
     alone.snakemake("--cores", "1")
@@ -99,6 +118,7 @@ def test_one_core_gives_the_same_files(finished: Workspace, tmp_path: Path, proj
     [
         ("datasets=[dmeo]", "alignlens config: config.datasets[0]: unknown dataset 'dmeo'; known: "),
         ("aligner=[]", "alignlens config: config.aligner: unknown key 'aligner'; known: "),
+        ("models={lstm: {preset: dmeo_lstm}}", "alignlens config: config.models.lstm.preset: unknown model preset"),
         ("mirror=/no/such", "alignlens config: config.mirror: '/no/such' is not a folder"),
         ("tracking={uri: nowhere}", "alignlens config: nowhere: not a tracking URI"),
     ],
@@ -117,7 +137,7 @@ def test_every_preset_builds_a_dag(project: Path, tmp_path: Path) -> None:
     for preset in sorted((folder.folder / "config/presets").glob("*.yaml")):
         (folder.folder / "tiny.yaml").write_text(preset.read_text())
         planned = planned_rules(folder.snakemake("--cores", "all", "--dry-run").stdout)
-        assert {"align", "symmetrize", "report", "segment"} <= planned, preset.name
+        assert {"align", "symmetrize", "report", "segment", "train", "translate"} <= planned, preset.name
         assert ("score" in planned) == (preset.stem != "multi30k")
 
 

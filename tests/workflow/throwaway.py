@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 PARTS = ("Snakefile", "rules", "config", "envs", "profiles", "report", "src")
+BRIEFLY = {"max_updates": 30, "validate_every": 15}
 TINY = {
     "preset": "tiny",
     "datasets": ["tiny"],
@@ -22,6 +23,11 @@ TINY = {
         "tiny": {"kind": "synthetic", "pair": ["xa", "xb"], "settings": {"train": 300, "dev": 20, "test": 30}}
     },
     "subwords": {"kind": "joint", "vocab": 350},
+    "models": {
+        "transformer": {"preset": "demo_transformer", "training": BRIEFLY},
+        "lstm": {"preset": "demo_lstm", "training": BRIEFLY},
+        "fconv": None,
+    },
     "aligners": [
         {"name": "fast_align", "text": "offline"},
         {"name": "fast_align", "text": "online"},
@@ -80,6 +86,8 @@ class Workspace:
             "pieces/**/*.source",
             "links/**/*.pharaoh",
         )
+        patterns += ("models/**/model/weights.safetensors", "models/**/model/curves.csv")
+        patterns += ("translations/**/test.txt", "translations/**/bleu.json", "translations/**/forced.tsv")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.csv", "report/aer.tex", "report/heatmap-*.svg")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}

@@ -37,6 +37,10 @@ def run(args: argparse.Namespace) -> None:
         print(f"  dataset {dataset['name']} ({'-'.join(dataset['pair'])}, {dataset['kind']}): {gold}")
     subwords = summary["subwords"]
     print(f"  subwords: {subwords['kind']} BPE, {subwords['vocab']:,} pieces")
+    for model in summary["models"]:
+        directions = "both directions" if model["directions"] == "both" else "forward only"
+        seeds = f"seed{'s' if len(model['seeds']) > 1 else ''} {', '.join(map(str, model['seeds']))}"
+        print(f"  model {model['name']} ({model['preset']}): {model['architecture']}, {directions}, {seeds}")
     for aligner in summary["aligners"]:
         size = "all pairs" if aligner["size"] == "all" else f"first {int(aligner['size']):,} pairs"
         print(f"  aligner {aligner['name']}, {aligner['text']}, {size}, both directions")

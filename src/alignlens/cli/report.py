@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
-from alignlens.report import tables
+from alignlens.report import model_tables, tables
 from alignlens.report.collect import (
     RunId,
     failures_of,
@@ -18,17 +19,32 @@ from alignlens.report.collect import (
     read_records,
     read_test_set,
 )
+from alignlens.report.models import ModelId, read_curve, read_models, read_samples
 from alignlens.report.render import latex, markdown
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from alignlens.report.collect import Failure, ScoredRun, TestSet
+    from alignlens.report.heatmap import Drawing
     from alignlens.report.html import Picture
+    from alignlens.report.models import TrainedModel
     from alignlens.report.render import Table
+    from alignlens.tracking.records import RunRecord
 
 _PANELS = 4
+_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a configuration runs, so that the tables can say what is missing."""
+
+    runs: Sequence[RunId] = ()
+    models: Sequence[ModelId] = ()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
     parser.add_argument("--metrics", type=Path, nargs="+", metavar="FILE", help="score files (default: all found)")
+    parser.add_argument("--models", type=Path, nargs="+", metavar="DIR", help="model folders (default: all found)")
     parser.add_argument(
         "--runs", nargs="+", default=[], metavar="RUN", help="runs to expect, as dataset/aligner/text/size"
     )
@@ -56,24 +73,26 @@ def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
-    expected = [RunId.parse(text) for text in args.runs]
+    expected = Expected([RunId.parse(text) for text in args.runs])
     if args.results is None:
         args.results, planned = _planned(args.configfile)
-        expected = expected or planned
+        expected = Expected(expected.runs or planned.runs, planned.models)
     if not args.results.is_dir():
         raise InputError("no such results folder.", args.results, advice="Run the pipeline first.")
     scored = [read_metrics(path) for path in args.metrics or metrics_files(args.results)]
-    if not scored and not expected and not prepared_datasets(args.results):
+    if not scored and not expected.runs and not prepared_datasets(args.results):
         raise InputError("no results below this folder.", args.results, advice="Run the pipeline first.")
     page = args.page or args.results / "report.html"
+    records = read_records(args.results)
+    models = read_models(args.results, records, args.models)
     if args.print:
-        _print(args.results, page, scored, expected)
+        _print(args.results, page, scored, models, expected, records)
     else:
-        _write(args, page, scored, expected)
+        _write(args, page, scored, models, expected, records)
 
 
-def _planned(configfiles: Sequence[str]) -> tuple[Path, list[RunId]]:
-    """Returns the results folder of the configuration, and the runs it scores."""
+def _planned(configfiles: Sequence[str]) -> tuple[Path, Expected]:
+    """Returns the results folder of the configuration, and what should be there."""
     from alignlens.plan import Plan
     from alignlens.settings import load_settings, read_config
 
@@ -84,47 +103,60 @@ def _planned(configfiles: Sequence[str]) -> tuple[Path, list[RunId]]:
         for dataset, run in plan.aligner_runs()
         if plan.has_gold(dataset.name)
     ]
-    return plan.root, runs
+    models = [ModelId(dataset.name, direction, run.name, seed) for dataset, direction, run, seed in plan.model_runs()]
+    return plan.root, Expected(runs, models)
 
 
-def _print(results: Path, page: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
-    failures = failures_of(results, read_records(results))
-    for dataset in tables.datasets_of(scored, expected):
-        print(markdown(tables.summary_table(dataset, scored, expected, failures)))
+def _print(
+    results: Path,
+    page: Path,
+    scored: Sequence[ScoredRun],
+    models: Sequence[TrainedModel],
+    expected: Expected,
+    records: Sequence[RunRecord],
+) -> None:
+    failures = failures_of(results, records)
+    for dataset in tables.datasets_of(scored, expected.runs):
+        print(markdown(tables.summary_table(dataset, scored, expected.runs, failures)))
+    for dataset in model_tables.model_datasets(models, expected.models):
+        print(markdown(model_tables.models_table(dataset, models, expected.models, failures, narrow=True)))
     if failures:
         print(f"Did not end well: {', '.join(failure.name for failure in failures)}.")
     print(f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {results}")
 
 
-def _write(args: argparse.Namespace, page: Path, scored: Sequence[ScoredRun], expected: Sequence[RunId]) -> None:
+def _write(
+    args: argparse.Namespace,
+    page: Path,
+    scored: Sequence[ScoredRun],
+    models: Sequence[TrainedModel],
+    expected: Expected,
+    records: Sequence[RunRecord],
+) -> None:
     from alignlens.report.html import Contents, report_page, tables_page
     from alignlens.report.provenance import read_preparation
 
     results: Path = args.results
     out: Path = args.out or results / "report"
     title = args.title or f"alignlens · {results.resolve().name}"
-    records = read_records(results)
     failures = failures_of(results, records)
     jobs = read_jobs(results, records)
-    datasets = tables.datasets_of(scored, expected)
+    datasets = tables.datasets_of(scored, expected.runs)
 
-    shown = _result_tables(datasets, scored, expected, failures)
-    with atomic_path(out / "aer.csv") as temporary:
-        tables.long_form(scored, jobs).to_csv(temporary, index=False, lineterminator="\n")
-    write_text(out / "aer.md", "\n".join(markdown(table) for table in shown))
-    write_text(out / "aer.tex", "\n".join(latex(table) for table in shown))
-    write_text(out / "aer.html", tables_page(title, shown))
+    shown = _result_tables(datasets, scored, expected.runs, failures)
+    _write_tables(out / "aer", shown, tables.long_form(scored, jobs), tables_page(title, shown))
     _write_runtime(out, results, tables.runtime_tables(jobs))
-    with atomic_path(out / "runtime.csv") as temporary:
-        tables.runtime_form(jobs).to_csv(temporary, index=False, lineterminator="\n")
+    _write_frame(out / "runtime.csv", tables.runtime_form(jobs))
+
+    trained_on = model_tables.model_datasets(models, expected.models)
+    if trained_on:
+        shown = [model_tables.models_table(dataset, models, expected.models, failures) for dataset in trained_on]
+        _write_tables(out / "models", shown, model_tables.models_form(models), tables_page(title, shown))
 
     test_sets = {
         dataset: read_test_set(results, dataset, scored)
         for dataset in datasets
         if (results / "data" / dataset / "test.gold").is_file()
-    }
-    pictures = {
-        dataset: _write_heatmaps(out, test_set, scored, args.heatmaps) for dataset, test_set in test_sets.items()
     }
     preparations = {
         dataset: report
@@ -135,16 +167,33 @@ def _write(args: argparse.Namespace, page: Path, scored: Sequence[ScoredRun], ex
         title=title,
         preset=results.resolve().name,
         scored=scored,
-        expected=expected,
+        expected=expected.runs,
+        models=models,
+        expected_models=expected.models,
         failures=failures,
         records=records,
         jobs=jobs,
         test_sets=test_sets,
-        pictures=pictures,
+        pictures={name: _write_heatmaps(out, found, scored, args.heatmaps) for name, found in test_sets.items()},
+        curves={dataset: _write_curves(out, results, dataset, models) for dataset in trained_on},
+        samples={dataset: read_samples(results, models, dataset, _SAMPLES) for dataset in trained_on},
         preparations=preparations,
     )
     write_text(page, report_page(contents))
     print(f"Report: {page}")
+
+
+def _write_tables(stem: Path, shown: Sequence[Table], frame: pd.DataFrame, page: str) -> None:
+    """Writes tables as CSV (all numbers), Markdown, LaTeX and HTML."""
+    _write_frame(stem.with_suffix(".csv"), frame)
+    write_text(stem.with_suffix(".md"), "\n".join(markdown(table) for table in shown))
+    write_text(stem.with_suffix(".tex"), "\n".join(latex(table) for table in shown))
+    write_text(stem.with_suffix(".html"), page)
+
+
+def _write_frame(path: Path, frame: pd.DataFrame) -> None:
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False, lineterminator="\n")
 
 
 def _result_tables(
@@ -165,8 +214,7 @@ def _write_runtime(out: Path, results: Path, shown: Sequence[Table]) -> None:
 def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], count: int) -> list[Picture]:
     """Writes the heatmaps of a dataset and returns them; the first has no number in its name."""
     from alignlens.report.browser import best_systems, instructive
-    from alignlens.report.heatmap import System, draw, render
-    from alignlens.report.html import Picture
+    from alignlens.report.heatmap import System, draw
 
     systems = best_systems(test_set, scored, _PANELS)
     labels = tables.labels_of(test_set.dataset, scored)
@@ -183,12 +231,31 @@ def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], c
             [System(f"{labels[run]}\n{links}", test_set.systems[run, links][k]) for run, links in systems],
             f"{caption} (rows: source, columns: target)",
         )
-        stem = f"heatmap-{test_set.dataset}" + (f".{place}" if place > 1 else "")
-        for suffix in (".svg", ".png"):
-            content = render(drawing, suffix)
-            with atomic_path(out / f"{stem}{suffix}") as temporary:
-                temporary.write_bytes(content)
-            if suffix == ".svg":
-                text = f"{caption}: the best links of each aligner, on a sentence where they disagree most"
-                pictures.append(Picture(text, content))
+        stem = out / (f"heatmap-{test_set.dataset}" + (f".{place}" if place > 1 else ""))
+        text = f"{caption}: the best links of each aligner, on a sentence where they disagree most"
+        pictures.append(_write_figure(stem, drawing, text))
     return pictures
+
+
+def _write_curves(out: Path, results: Path, dataset: str, models: Sequence[TrainedModel]) -> list[Picture]:
+    """Writes the learning curves of a dataset's models and returns them: one figure, or none without models."""
+    from alignlens.report.curves import draw_curves
+
+    curves = [read_curve(results, item.id) for item in models if item.id.dataset == dataset]
+    if not curves:
+        return []
+    caption = f"{dataset}: learning curves"
+    text = f"{caption}, measured on the dev text (BLEU: its first sentences, greedy search)"
+    return [_write_figure(out / f"curves-{dataset}", draw_curves(curves, caption), text)]
+
+
+def _write_figure(stem: Path, drawing: Drawing, caption: str) -> Picture:
+    """Writes a figure as SVG and PNG, and returns it for the page."""
+    from alignlens.report.heatmap import render
+    from alignlens.report.html import Picture
+
+    contents = {suffix: render(drawing, suffix) for suffix in (".svg", ".png")}
+    for suffix, content in contents.items():
+        with atomic_path(stem.with_name(stem.name + suffix)) as temporary:
+            temporary.write_bytes(content)
+    return Picture(caption, contents[".svg"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from jsonschema import ValidationError
 
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _TYPE_NAMES = {
     "string": "a text",
     "object": "a mapping",
@@ -89,13 +91,15 @@ def _sentence(error: ValidationError, label: str) -> str:
         return f"{where}: {value!r} is not one of {', '.join(map(str, allowed))}{close}"
     if error.validator == "type":
         names = [_TYPE_NAMES.get(name, name) for name in ([allowed] if isinstance(allowed, str) else allowed)]
-        return f"{where}: {value!r} is not {' or '.join(names)}"
+        # YAML 1.1 takes a number for one only with its point: 1e-3 is a text.
+        hint = f" (write {float(value):.1e})" if isinstance(value, str) and _NUMBER.fullmatch(value) else ""
+        return f"{where}: {value!r} is not {' or '.join(names)}{hint}"
     if error.validator == "required":
         return f"{where}: missing key {', '.join(key for key in allowed if key not in value)}"
     if error.validator in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bounds = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
         return f"{where}: {value!r} must be {bounds.get(str(error.validator), 'less than')} {allowed}"
-    return f"{where}: {error.message}"
+    return f"{where.rstrip(':')}: {error.message}"
 
 
 def _joined(label: str, keys: Iterable[str | int]) -> str:

@@ -75,7 +75,7 @@ def draw(
     cell = 0.27 if max(len(source), len(target)) <= 24 else 0.21
     size = cell * 33
     fonts, missing = _fonts_for("".join([*source, *target, caption, *(system.title for system in systems)]))
-    settings = _settings(fonts, size, outlines=not missing)
+    settings = figure_settings(fonts, size, outlines=not missing)
     with mpl.rc_context(settings):
         titles = [f"{line} · AER 00.0" for system in systems for line in system.title.split("\n")]
         panel = max(len(target) * cell, _width(titles, 1.08 * size)) + 0.25
@@ -225,7 +225,8 @@ def _shown(text: str) -> str:
     return visible
 
 
-def _settings(fonts: list[str], size: float, outlines: bool) -> dict[Any, Any]:
+def figure_settings(fonts: list[str], size: float, outlines: bool) -> dict[Any, Any]:
+    """Returns matplotlib's settings for figures that are equal bytes on every machine."""
     return {
         "font.family": fonts,
         "font.size": size,

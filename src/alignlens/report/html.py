@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from alignlens import __version__
-from alignlens.report import provenance, tables
+from alignlens.report import model_tables, provenance, tables
 from alignlens.report.browser import MOST_SENTENCES, browser_data
 from alignlens.report.render import html
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.report.collect import Failure, Job, RunId, ScoredRun, TestSet
+    from alignlens.report.models import ModelId, Sample, TrainedModel
     from alignlens.report.render import Table
     from alignlens.tracking.records import RunRecord
 
@@ -41,17 +42,22 @@ class Contents:
     preset: str
     scored: Sequence[ScoredRun]
     expected: Sequence[RunId] = ()
+    models: Sequence[TrainedModel] = ()
+    expected_models: Sequence[ModelId] = ()
     failures: Sequence[Failure] = ()
     records: Sequence[RunRecord] = ()
     jobs: Sequence[Job] = ()
     test_sets: Mapping[str, TestSet] = field(default_factory=dict)
     pictures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
+    curves: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     preparations: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def report_page(contents: Contents) -> str:
     """Returns the report: no server, no other file, nothing loaded from anywhere."""
     datasets = tables.datasets_of(contents.scored, contents.expected)
+    trained_on = model_tables.model_datasets(contents.models, contents.expected_models)
     sentences = [browser_data(test_set, contents.scored) for test_set in contents.test_sets.values()]
     sentences = [entry for entry in sentences if entry["systems"]]
     preparation = [provenance.preparation_table(contents.preparations)] if contents.preparations else []
@@ -59,9 +65,10 @@ def report_page(contents: Contents) -> str:
         "report.html.j2",
         title=contents.title,
         version=__version__,
-        date=provenance.date_of(contents.scored),
+        date=provenance.date_of([*contents.scored, *contents.models]),
         runs=len(contents.scored),
-        facts=provenance.facts(contents.preset, contents.scored, contents.records),
+        trained=len(contents.models),
+        facts=provenance.facts(contents.preset, contents.scored, contents.models, contents.records),
         cards=_cards(contents, datasets),
         failures=contents.failures,
         datasets=[
@@ -71,13 +78,11 @@ def report_page(contents: Contents) -> str:
                     html(tables.aer_table(dataset, contents.scored, contents.expected, contents.failures)),
                     html(tables.detail_table(dataset, contents.scored)),
                 ],
-                "figures": [
-                    {"caption": picture.caption, "uri": _data_uri(picture.svg), "alt": f"Heatmap: {picture.caption}"}
-                    for picture in contents.pictures.get(dataset, ())
-                ],
+                "figures": _figures(contents.pictures.get(dataset, ()), "Heatmap"),
             }
             for dataset in datasets
         ],
+        models=[_models_part(contents, dataset) for dataset in trained_on],
         browsable=bool(sentences),
         browser_notes=[
             f"{entry['name']}: the first {MOST_SENTENCES:,} of {entry['total']:,} sentences."
@@ -97,6 +102,23 @@ def report_page(contents: Contents) -> str:
         sentences=embedded_json(sentences),
         browser_js=_asset("browser.js"),
     )
+
+
+def _models_part(contents: Contents, dataset: str) -> dict[str, Any]:
+    table = model_tables.models_table(dataset, contents.models, contents.expected_models, contents.failures)
+    return {
+        "name": dataset,
+        "table": html(table),
+        "figures": _figures(contents.curves.get(dataset, ()), "Learning curves"),
+        "samples": contents.samples.get(dataset, ()),
+    }
+
+
+def _figures(pictures: Sequence[Picture], kind: str) -> list[dict[str, str]]:
+    return [
+        {"caption": picture.caption, "uri": _data_uri(picture.svg), "alt": f"{kind}: {picture.caption}"}
+        for picture in pictures
+    ]
 
 
 def tables_page(title: str, shown: Sequence[Table]) -> str:
@@ -146,6 +168,11 @@ def _cards(contents: Contents, datasets: Sequence[str]) -> list[dict[str, str]]:
             _, item, row = min(ranked, key=lambda entry: entry[0])
             below = f"{labels[item.run]} · {row.links}"
             cards.append({"above": f"{dataset}: lowest AER", "value": tables.aer_cell(row).text, "below": below})
+    pairs = dict.fromkeys((item.id.dataset, item.id.direction) for item in contents.models)
+    for dataset, direction in pairs:
+        if best := model_tables.best_translator(dataset, direction, contents.models):
+            above = f"{dataset} {direction}: highest BLEU"
+            cards.append({"above": above, "value": f"{best[1]:.1f}", "below": best[0]})
     seconds = sum(job.seconds or 0.0 for job in contents.jobs)
     if contents.jobs:
         value = f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.1f} s"

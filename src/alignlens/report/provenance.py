@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignlens.report.collect import ScoredRun
+    from alignlens.report.models import TrainedModel
     from alignlens.tracking.records import RunRecord
 
 _LIBRARIES = ("snakemake", "numpy", "sil-thot", "sentencepiece", "mlflow", "torch")
 _TOLD = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
 
 
-def date_of(scored: Sequence[ScoredRun]) -> str:
+def date_of(found: Sequence[ScoredRun | TrainedModel]) -> str:
     """Returns when the newest result was written: the page does not change because it is made again."""
-    if not scored:
+    if not found:
         return "no scores yet"
-    newest = max(item.changed for item in scored)
+    newest = max(item.changed for item in found)
     return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def facts(preset: str, scored: Sequence[ScoredRun], records: Sequence[RunRecord]) -> list[tuple[str, str]]:
+def facts(
+    preset: str, scored: Sequence[ScoredRun], models: Sequence[TrainedModel], records: Sequence[RunRecord]
+) -> list[tuple[str, str]]:
     """Returns what a reader must know to make the results again, as pairs of name and text."""
     intervals = {
         f"{item.interval['level']:g} %, {item.interval['samples']} samples, seed {item.interval['seed']}"
@@ -47,7 +50,7 @@ def facts(preset: str, scored: Sequence[ScoredRun], records: Sequence[RunRecord]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     told = [
         ("preset", preset),
-        ("newest result", date_of(scored)),
+        ("newest result", date_of([*scored, *models])),
         ("intervals", "; ".join(sorted(intervals)) or "not recorded"),
         ("seeds", "; ".join(sorted(seeds)) or "none recorded by the jobs"),
         ("alignlens", ", ".join(sorted(versions)) + (f" (commit {', '.join(sorted(commits))})" if commits else "")),

@@ -1,0 +1,285 @@
+"""Training and decoding speed of our Transformer, against Joey NMT and a plain loop around torch.nn.Transformer.
+
+All three have the same sizes, the same weights (checked: the same probabilities), the same batches and the same
+threads, and take turns in one run; what is reported is the median over rounds of the ratio of their times.
+
+python benchmarks/training.py [--size demo] [--threads 1] [--rounds 7] [--only training|decoding] [--profile]
+
+Joey NMT takes part where it is installed (pip install joeynmt==2.3.0).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+
+import torch
+from peers import SMOOTHING, JoeyNmt, Peer, PlainTorch
+from torch import Tensor
+
+from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
+from alignlens.decoding.beam import beam_search
+from alignlens.decoding.settings import BeamSettings
+from alignlens.models.settings import TransformerSettings
+from alignlens.models.transformer import Transformer
+from alignlens.training.objective import smoothed_cross_entropy
+
+SMALL = TransformerSettings(dim=256, ffn=1024, heads=4, encoder_layers=3, decoder_layers=3)
+SIZES = {"small": (SMALL, 8000), "demo": (replace(SMALL, dim=64, ffn=256, encoder_layers=2, decoder_layers=2), 800)}
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A batch as tensors: ids padded on the right."""
+
+    source: Tensor
+    prefix: Tensor
+    labels: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """True at real source positions."""
+        return self.source != PADDING_ID
+
+    @property
+    def keep(self) -> Tensor:
+        """True where there is a label."""
+        return self.labels != PADDING_ID
+
+
+class Ours:
+    """The model and training step of alignlens."""
+
+    name = "alignlens"
+
+    def __init__(self, settings: TransformerSettings, vocab: int) -> None:
+        torch.manual_seed(1)
+        self.model = Transformer(settings, vocab, vocab)
+        # Control symbols never win, so that decoding with these random weights has no end before its limit.
+        torch.nn.init.zeros_(self.model.output.weight.detach()[: PADDING_ID + 1])
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
+
+    def log_probs(self, pairs: Pairs) -> Tensor:
+        """Returns (labels, vocabulary)."""
+        return self.model.eval()(pairs.source, pairs.mask, pairs.prefix, pairs.keep).log_softmax(-1)
+
+    def train_step(self, pairs: Pairs) -> None:
+        """Makes one update, as the training loop does it: with the gradient's norm."""
+        keep = pairs.keep
+        labels = pairs.labels[keep]
+        logits = self.model.train()(pairs.source, pairs.mask, pairs.prefix, keep)
+        (smoothed_cross_entropy(logits, labels, SMOOTHING) / len(labels)).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), float("inf"))
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def translate(self, pairs: Pairs, beam: int, length: int) -> Tensor:
+        """Returns ``length`` tokens of every sentence."""
+        settings = BeamSettings(beam, max_ratio=0, max_offset=length)
+        found = beam_search(self.model.eval(), pairs.source, pairs.mask, settings)
+        return torch.tensor([best.ids for best, *_ in found])
+
+
+def batches(vocab: int, tokens: int, count: int) -> list[Pairs]:
+    """Random batches of ``tokens`` padded tokens, of sentences of about equal source length, as training has them."""
+    generator = torch.Generator().manual_seed(1)
+
+    def ids(lengths: Tensor) -> list[Tensor]:
+        return [torch.randint(4, vocab, (length,), generator=generator) for length in lengths.tolist()]
+
+    def padded(rows: list[Tensor], before: list[int], after: list[int]) -> Tensor:
+        full = [torch.tensor([*before, *row.tolist(), *after]) for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(full, batch_first=True, padding_value=PADDING_ID)
+
+    made = []
+    for around in torch.linspace(8, 40, count).round().long().tolist():
+        rows = tokens // (around + 3)
+        lengths = torch.randint(around - 1, around + 2, (rows,), generator=generator)
+        noise = torch.randn(rows, generator=generator) * 0.1 * around
+        source, target = ids(lengths), ids((lengths + noise.round().long()).clamp(2))
+        made.append(Pairs(padded(source, [], [END_ID]), padded(target, [BEGIN_ID], []), padded(target, [], [END_ID])))
+    return made
+
+
+def interleaved(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Returns seconds by name and round; each name runs once in every round, and once before the first."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(rounds + 1):
+        for name, work in works.items():
+            started = time.perf_counter()
+            work()
+            if turn:
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def report(title: str, tokens: int, seconds: dict[str, list[float]]) -> None:
+    """Prints tokens per second, and how many times faster ours is: the median over rounds."""
+    print(f"\n{title}")
+    for name, times in seconds.items():
+        ratio = median(other / own for other, own in zip(times, seconds[Ours.name], strict=True))
+        note = "" if name == Ours.name else f"   ours is {ratio:.2f} x as fast"
+        print(f"  {name:<26} {tokens / median(times):>9,.0f} target tokens/s{note}")
+
+
+def compare_training(
+    peers: list[Peer | Ours], data: list[Pairs], rounds: int, ours_adds: int, product: Product
+) -> None:
+    """Prints the rates of a pass over all batches, and how far ours is from the rate of matrix products."""
+
+    def passing(peer: Peer | Ours) -> Callable[[], None]:
+        def work() -> None:
+            for pairs in data:
+                peer.train_step(pairs)
+
+        return work
+
+    # The products take turns with the models: on a busy machine only what ran side by side can be compared.
+    seconds = interleaved({"": product.run, **{peer.name: passing(peer) for peer in peers}}, rounds)
+    of_product = seconds.pop("")
+    tokens = sum(int(pairs.keep.sum()) for pairs in data)
+    padded = sum(pairs.labels.numel() for pairs in data)
+    report(f"training, {len(data)} batches of {tokens / len(data):,.0f} target tokens", tokens, seconds)
+    print(f"  ({1 - tokens / padded:.0%} of the padded target positions are padding)")
+    rate = ours_adds / median(seconds[Ours.name])
+    limit = product.adds / median(of_product)
+    share = median(
+        ours_adds / own * other / product.adds for own, other in zip(seconds[Ours.name], of_product, strict=True)
+    )
+    print("\nmatrix products, billion multiply-adds/s")
+    print(f"  one large product  {limit / 1e9:>7.1f}")
+    print(f"  our training step  {rate / 1e9:>7.1f}   {share:.0%} of it")
+
+
+def compare_decoding(peers: list[Peer | Ours], data: list[Pairs], sentences: int, rounds: int) -> None:
+    """Prints the rates of decoding as many tokens as the source has, after comparing what is decoded."""
+    pairs = data[len(data) // 2]
+    pairs = Pairs(*(part[:sentences] for part in (pairs.source, pairs.prefix, pairs.labels)))
+    length = pairs.source.shape[1]
+    for beam in (1, 5):
+        able = [peer for peer in peers if beam == 1 or not isinstance(peer, PlainTorch)]
+        expected, *others = (peer.translate(pairs, beam, length) for peer in able)
+        works = {peer.name: partial(peer.translate, pairs, beam, length) for peer in able}
+        title = f"decoding, beam {beam}, {len(pairs.source)} sentences of {length} tokens"
+        report(title, expected.numel(), interleaved(works, rounds))
+        for peer, found in zip(able[1:], others, strict=True):
+            print(f"  (the same tokens as {peer.name}: {(found == expected).float().mean():.0%})")
+
+
+def multiply_adds(settings: TransformerSettings, vocab: int, pairs: Pairs) -> int:
+    """Returns the multiply-adds of a training step's matrix products.
+
+    Forward, with S and T padded source and target positions, rows of s and t, K labels and width d:
+    encoder layer 4 S d^2 + 2 S s d + 2 S d f; decoder layer 6 T d^2 + 2 S d^2 + 2 T t d + 2 T s d + 2 T d f;
+    output K d V. Backward is twice that: one product for the inputs, one for the weights.
+    """
+    d, f = settings.dim, settings.ffn
+    source, target = pairs.source.numel(), pairs.prefix.numel()
+    s, t = pairs.source.shape[1], pairs.prefix.shape[1]
+    encoder = 4 * source * d * d + 2 * source * s * d + 2 * source * d * f
+    decoder = 6 * target * d * d + 2 * source * d * d + 2 * target * (s + t) * d + 2 * target * d * f
+    output = int(pairs.keep.sum()) * d * vocab
+    return 3 * (settings.encoder_layers * encoder + settings.decoder_layers * decoder + output)
+
+
+class Product:
+    """A matrix product large enough to run at the machine's best rate."""
+
+    side, repeats = 1536, 3
+
+    def __init__(self) -> None:
+        self.a, self.b, self.out = (torch.ones(self.side, self.side) for _ in range(3))
+        self.adds = self.repeats * self.side**3
+
+    def run(self) -> None:
+        """Multiplies."""
+        for _ in range(self.repeats):
+            torch.mm(self.a, self.b, out=self.out)
+
+
+GROUPS = {
+    "matrix products": ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm"),
+    "dropout (but products)": ("aten::random_", "aten::ge"),
+    "softmax of attention": ("aten::_softmax", "aten::_softmax_backward_data", "aten::masked_fill_"),
+    "layer norm": ("aten::native_layer_norm", "aten::native_layer_norm_backward"),
+    "loss": ("aten::_log_softmax", "aten::exp_", "aten::sub_", "aten::scatter_add_"),
+    "optimizer and norm": ("aten::_fused_adamw_", "aten::_foreach_norm", "aten::linalg_vector_norm"),
+    "copies": ("aten::copy_", "aten::cat", "aten::index"),
+    "products by element": ("aten::mul", "aten::mul_"),
+}
+
+
+def tell_profile(ours: Ours, data: list[Pairs]) -> None:
+    """Prints the share of each group of operations in training steps, by time spent in the operation itself."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        for pairs in data:
+            ours.train_step(pairs)
+    own = {event.key: event.self_cpu_time_total for event in seen.key_averages()}
+    total = sum(own.values())
+    print("\nprofile of our training steps")
+    for group, names in GROUPS.items():
+        print(f"  {group:<24} {sum(own.pop(name, 0) for name in names) / total:>5.1%}")
+    largest = sorted(own.items(), key=lambda item: -item[1])
+    print(f"  {'everything else':<24} {sum(own.values()) / total:>5.1%}   most of it:")
+    for name, spent in largest[:8]:
+        print(f"    {name:<40} {spent / total:>5.1%}")
+
+
+def taking_part(settings: TransformerSettings, vocab: int, data: list[Pairs]) -> Iterator[Peer | Ours]:
+    """Yields ours and the peers that are there, after comparing what they predict."""
+    ours = Ours(settings, vocab)
+    yield ours
+    with torch.no_grad():
+        expected = ours.log_probs(data[0])
+    for kind in (PlainTorch, JoeyNmt):
+        try:
+            peer = kind(settings, vocab, ours.model)
+        except ImportError as problem:
+            print(f"{kind.name} does not take part: {problem}")
+            continue
+        with torch.no_grad():
+            difference = (peer.log_probs(data[0]) - expected).abs().max()
+        if difference > 1e-3:
+            raise SystemExit(f"{kind.name} computes something else: log-probabilities differ by {difference:.2g}")
+        yield peer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=2000, help="padded tokens of a batch")
+    parser.add_argument("--sentences", type=int, default=32, help="decoded at once")
+    parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
+    parser.add_argument("--only", choices=("training", "decoding"))
+    parser.add_argument("--profile", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    settings, vocab = SIZES[args.size]
+    # Joey NMT and torch.nn.Transformer know one rate for all places; ours has it there too, for the same work.
+    places = ("dropout", "attention_dropout", "activation_dropout")
+    settings = replace(settings, **dict.fromkeys(places, args.dropout))
+    data = batches(vocab, args.tokens, args.batches)
+    print(f"{args.size}: {settings.encoder_layers}+{settings.decoder_layers} layers, width {settings.dim},", end=" ")
+    print(f"feed-forward {settings.ffn}, {vocab} pieces, dropout {args.dropout};", end=" ")
+    print(f"{args.threads} thread(s), torch {torch.__version__}")
+    if args.only != "decoding":
+        peers = list(taking_part(settings, vocab, data))
+        adds = sum(multiply_adds(settings, vocab, pairs) for pairs in data)
+        compare_training(peers, data, args.rounds, adds, Product())
+        if args.profile:
+            tell_profile(peers[0], data)
+    if args.only != "training":
+        compare_decoding(list(taking_part(settings, vocab, data)), data, args.sentences, args.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -61,7 +61,8 @@ def prefixes(rows: int = 3, length: int = 4, dim: int = 5) -> Tensor:
 def matrix(linear: nn.Linear) -> Tensor:
     """Returns the weight: each output's direction, times its length."""
     lengths, directions = (getattr(linear.parametrizations.weight, name) for name in ("original0", "original1"))
-    return torch.stack([length * row / row.square().sum().sqrt() for length, row in zip(lengths, directions)])
+    rows = zip(lengths, directions, strict=True)
+    return torch.stack([length * direction / direction.square().sum().sqrt() for length, direction in rows])
 
 
 def apply(linear: nn.Linear, vector: Tensor) -> Tensor:
@@ -201,7 +202,9 @@ def test_without_scaling_gradients_are_those_of_finite_differences(model: Fconv)
             for axis in range(vectors.shape[-1]):
                 shift = torch.zeros_like(vectors)
                 shift[(*index, axis)] = 1e-6
-                numeric[(*index, axis)] = (score(model, vectors + shift, mask) - score(model, vectors - shift, mask)) / 2e-6
+                numeric[(*index, axis)] = (
+                    score(model, vectors + shift, mask) - score(model, vectors - shift, mask)
+                ) / 2e-6
     torch.testing.assert_close(exact, numeric, rtol=1e-5, atol=1e-7)
     assert exact[~mask].abs().sum() == 0
 

@@ -81,7 +81,9 @@ def test_the_variant_of_ding_has_the_parameters_of_its_formulas() -> None:
     decoder = 4 * hidden * (2 * dim + hidden + 2)
     attention = hidden * hidden + dim * (hidden + hidden)
     output = vocab * (dim + 1)
-    assert parameter_count(Lstm(LstmSettings(), vocab, vocab)) == 2 * vocab * dim + encoder + decoder + attention + output
+    assert (
+        parameter_count(Lstm(LstmSettings(), vocab, vocab)) == 2 * vocab * dim + encoder + decoder + attention + output
+    )
 
 
 def test_tied_embeddings_are_one_table_and_padding_starts_at_zero() -> None:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _checks(results: Path) -> Iterator[Check]:
     yield _python()
-    for package in ("snakemake", "mlflow", "pandas", "numpy", "sentencepiece", "sacrebleu", "sil-thot"):
+    for package in ("snakemake", "mlflow", "pandas", "numpy", "sentencepiece", "safetensors", "sacrebleu", "sil-thot"):
         yield _package(package)
     yield _torch()
     for name in ALIGNERS:

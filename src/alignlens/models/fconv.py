@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
+from alignlens.corpora.symbols import PADDING_ID
 from alignlens.errors import ConfigError
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.embeddings import is_tied, token_tables
 from alignlens.models.settings import FconvSettings
-from alignlens.corpora.symbols import PADDING_ID
 
 _HALF = math.sqrt(0.5)
 _EMBEDDING_STD = 0.1
@@ -138,7 +138,7 @@ class Fconv(Seq2Seq):
     def _read(
         self, memory: Memory, vectors: Tensor, start: int, before: Sequence[Tensor], weights: _Weights
     ) -> tuple[Tensor, tuple[Tensor, ...], list[Tensor]]:
-        """Returns states, the last inputs of each convolution and attention weights by layer of positions from ``start``.
+        """Returns states of positions from ``start``, the last inputs of each convolution, and attention weights.
 
         ``before`` holds the ``width - 1`` inputs of each convolution that come before these positions.
         """

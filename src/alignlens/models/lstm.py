@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -88,10 +88,10 @@ class Lstm(Seq2Seq):
         """Returns the memory of source token vectors (batch, source, dim); there is no attention to trace."""
         lengths = mask.sum(1).cpu()
         if int(lengths.min()) == vectors.shape[1]:
-            states, final = self.encoder(vectors)  # the same numbers by a faster kernel
+            states, final = _run(self.encoder, vectors)  # the same numbers by a faster kernel
         else:
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-            packed_states, final = self.encoder(packed)
+            packed_states, final = _run(self.encoder, packed)
             states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=vectors.shape[1])
         hidden, cell = (self._initial(tensor) for tensor in final)
         return LstmMemory(vectors, mask, states, hidden=hidden, cell=cell)
@@ -103,7 +103,7 @@ class Lstm(Seq2Seq):
             states, recurrent, weights = self._decode_with_feeding(_own(memory), vectors, source)
         else:
             initial = tuple(tensor.transpose(0, 1).contiguous() for tensor in (_own(memory).hidden, _own(memory).cell))
-            recurrent, _ = self.decoder(vectors, initial)
+            recurrent, _ = _run(self.decoder, vectors, initial)
             context, weights = _attend(recurrent, source)
             states = self.output_dropout(self.join(recurrent, context))
         return LstmDecoded(states, (self._named(memory, weights),) if trace else (), recurrent=recurrent)
@@ -131,9 +131,9 @@ class Lstm(Seq2Seq):
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
         hidden, cell, *feed = state.running
         read = torch.cat((vectors[:, 0], *feed), -1)
-        bottom = _Layer(self.decoder, 0)
+        bottom, *upper = _layers(self.decoder)
         gates = torch.addmm(bottom.gates(read), hidden[:, 0], bottom.recurrent.t())
-        layers = self._climb(gates, list(zip(hidden.unbind(1), cell.unbind(1), strict=True)))
+        layers = self._climb(gates, list(zip(hidden.unbind(1), cell.unbind(1), strict=True)), upper)
         recurrent = layers[-1][0][:, None]
         context, _ = _attend(recurrent, state.fixed)
         states = self.output_dropout(self.join(recurrent, context))
@@ -148,8 +148,8 @@ class Lstm(Seq2Seq):
         self, memory: LstmMemory, vectors: Tensor, source: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Returns states, recurrent states and attention weights; what does not wait for the feed is done first."""
-        bottom, dim = _Layer(self.decoder, 0), self.settings.dim
-        from_token, from_feed = bottom.input.split(dim, 1)
+        (bottom, *upper), dim = _layers(self.decoder), self.settings.dim
+        from_token, from_feed = bottom.input[:, :dim], bottom.input[:, dim:]
         token_gates = functional.linear(vectors, from_token, bottom.bias)
         from_before = torch.cat((from_feed, bottom.recurrent), 1).t()
         layers = list(zip(memory.hidden.unbind(1), memory.cell.unbind(1), strict=True))
@@ -157,7 +157,7 @@ class Lstm(Seq2Seq):
         steps = []
         for gates in token_gates.unbind(1):
             gates = torch.addmm(gates, torch.cat((feed, layers[0][0]), 1), from_before)
-            layers = self._climb(gates, layers)
+            layers = self._climb(gates, layers, upper)
             recurrent = layers[-1][0]
             context, weights = _attend(recurrent[:, None], source)
             feed = self.output_dropout(self.join(recurrent, context[:, 0]))
@@ -165,11 +165,12 @@ class Lstm(Seq2Seq):
         states, recurrent, weights = (torch.stack(tensors, 1) for tensors in zip(*steps, strict=True))
         return states, recurrent, weights
 
-    def _climb(self, gates: Tensor, layers: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    def _climb(
+        self, gates: Tensor, layers: Sequence[tuple[Tensor, Tensor]], upper: Sequence[_Layer]
+    ) -> list[tuple[Tensor, Tensor]]:
         """Returns hidden and cell state of every layer one position later; ``gates`` are the lowest layer's."""
         above = [_cell(gates, layers[0][1])]
-        for number, (hidden, cell) in enumerate(layers[1:], start=1):
-            layer = _Layer(self.decoder, number)
+        for layer, (hidden, cell) in zip(upper, layers[1:], strict=True):
             read = functional.dropout(above[-1][0], self.settings.layer_dropout, self.training)
             above.append(_cell(torch.addmm(layer.gates(read), hidden, layer.recurrent.t()), cell))
         return above
@@ -180,7 +181,7 @@ class Lstm(Seq2Seq):
         Two directions are averaged. The topmost layers belong together where the numbers of layers differ.
         """
         encoder_layers, decoder_layers = self.settings.encoder_layers, self.settings.decoder_layers
-        by_layer = final.unflatten(0, (encoder_layers, -1)).mean(1).transpose(0, 1)
+        by_layer = final.view(encoder_layers, -1, *final.shape[1:]).mean(1).transpose(0, 1)
         return by_layer[:, [max(0, encoder_layers - decoder_layers + layer) for layer in range(decoder_layers)]]
 
     def _source(self, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
@@ -206,13 +207,23 @@ class Lstm(Seq2Seq):
 class _Layer:
     """The parameters of one layer of an ``nn.LSTM``, whose four gates are input, forget, new content, output."""
 
-    def __init__(self, lstm: nn.LSTM, number: int) -> None:
-        self.input, self.recurrent, *biases = cast("list[Tensor]", lstm.all_weights[number])
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        self.input, self.recurrent, *biases = weights
         self.bias = biases[0] + biases[1]
 
     def gates(self, read: Tensor) -> Tensor:
         """Returns what the layer's input adds to its gates (rows, 4 hidden)."""
         return functional.linear(read, self.input, self.bias)
+
+
+def _layers(lstm: nn.LSTM) -> list[_Layer]:
+    return [_Layer(weights) for weights in cast("list[list[Tensor]]", lstm.all_weights)]
+
+
+def _run(lstm: nn.LSTM, inputs: Any, initial: tuple[Tensor, ...] | None = None) -> Any:
+    """Returns what the fused layers return; on a CPU in full precision, since few processors have them in another."""
+    with torch.autocast("cpu", enabled=False):
+        return lstm(inputs, initial)
 
 
 def _cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

@@ -172,7 +172,7 @@ def test_the_line_for_the_command_says_everything_and_nothing_of_names(project: 
             r"config\.models\.x\.model\.heads: 3 heads do not divide dim 64 evenly",
         ),
         (
-            {"preset": "small_lstm", "training": {"max_epochs": None, "patience": None}},
+            {"preset": "small_lstm", "training": {"max_updates": None}},
             r"config\.models\.x\.training: set max_updates, max_epochs or patience",
         ),
         (

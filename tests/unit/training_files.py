@@ -31,7 +31,7 @@ TRAINING = {
     "validate_every": 8,
     "validate_sentences": 3,
     "average": 2,
-    "snapshots": [5, 16],
+    "snapshots": [0, 5, 16],
 }
 
 

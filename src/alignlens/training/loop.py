@@ -91,6 +91,7 @@ class Training:
         self.model.train()
         stream = self.batches.at(self.progress.position)
         saved = time.monotonic()
+        self._snapshot()  # the untrained model is update 0
         with Interrupt() as interrupt:
             while not self._finished():
                 epoch_before = self.progress.position.epoch
@@ -102,8 +103,7 @@ class Training:
                 self.progress.labels += labels
                 self.progress.seconds += time.monotonic() - started
                 watcher.advance(self._note(loss / labels))
-                if self.progress.update in self.settings.snapshots:
-                    self._keep(f"snapshots/{self.progress.update:06d}")
+                self._snapshot()
                 due = self._validation_due(epoch_before)
                 if due:
                     self._validate(watcher)
@@ -128,15 +128,10 @@ class Training:
         own = range(self.processes.rank, len(batches), self.processes.count)
         own_loss = 0.0
         for place in own:
-            last = place == own[-1]
             torch.manual_seed(_seed_of(self.seed, progress.update, place))
-            if last:
+            with self.processes.exchange(wrapped, now=place == own[-1]):
                 loss = self._loss(wrapped, batches[place])
                 self._backward(loss, labels)
-            else:
-                with self.processes.without_exchange(wrapped):
-                    loss = self._loss(wrapped, batches[place])
-                    self._backward(loss, labels)
             own_loss += float(loss.detach())
         loss_sum, asked = self.processes.total(own_loss, float(interrupt.asked is not None))
         self.scaler.unscale_(self.optimizer)
@@ -226,6 +221,10 @@ class Training:
             record["samples"] = samples
         self.history.append(record)
         watcher.record(record)
+
+    def _snapshot(self) -> None:
+        if self.progress.update in self.settings.snapshots:
+            self._keep(f"snapshots/{self.progress.update:06d}")
 
     def _keep(self, name: str) -> None:
         if self.processes.leads:

@@ -45,9 +45,9 @@ class Processes:
         # Buffers are caches that grow with what a process has seen, so they may differ.
         return DistributedDataParallel(model, broadcast_buffers=False) if self.count > 1 else model
 
-    def without_exchange(self, wrapped: nn.Module) -> AbstractContextManager[Any]:
-        """Returns a block in which gradients only add up locally."""
-        return wrapped.no_sync() if isinstance(wrapped, DistributedDataParallel) else nullcontext()
+    def exchange(self, wrapped: nn.Module, now: bool) -> AbstractContextManager[Any]:
+        """Returns a block whose backward pass averages gradients over the processes, or only adds them up here."""
+        return nullcontext() if now or not isinstance(wrapped, DistributedDataParallel) else wrapped.no_sync()
 
     def total(self, *numbers: float) -> list[float]:
         """Returns each number summed over all processes."""

@@ -20,6 +20,7 @@ from training_files import MODELS, TRAINING, CopyTask
 from alignlens.errors import ConfigError, InputError
 from alignlens.models.checkpoint import load_model, load_tensors
 from alignlens.training.assembly import assemble, write_model
+from alignlens.training.interrupt import Interrupt
 from alignlens.training.loop import Training, TrainingError, Watcher
 from alignlens.training.processes import Processes
 from alignlens.training.settings import TrainingSettings
@@ -207,13 +208,20 @@ def test_mixed_precision_learns_too(task: CopyTask, tmp_path: Path, precision: s
 def started(task: CopyTask, place: Path, **changes: Any) -> subprocess.Popen[str]:
     """A training command in its second phase: something is saved, and more is to come."""
     command = [sys.executable, "-m", "alignlens", *task.arguments(place, **changes)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts
+    )
     waiting_since = time.monotonic()
     while not (place / "work" / "state.safetensors").exists():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() - waiting_since < 120
         time.sleep(0.01)
     return process
+
+
+def hear_interrupts() -> None:
+    """A shell that runs the tests in the background makes its children deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 LONG = {"max_updates": 160, "validate_sentences": 0}
@@ -256,6 +264,18 @@ def test_a_signal_loses_nothing(
     steps = curve(tmp_path / "journal.jsonl", "train_loss")
     assert steps == sorted(steps)
     assert set(range(8, 161, 8)) <= set(steps)
+
+
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            signal.raise_signal(signal.SIGINT)
+            assert interrupt.asked is None
+            signal.raise_signal(signal.SIGTERM)
+            assert interrupt.asked == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def curve(journal: Path, name: str) -> list[int]:

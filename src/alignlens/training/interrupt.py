@@ -19,7 +19,9 @@ class Interrupt:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        # A signal that was ignored stays ignored: a job in the background is not the one that Ctrl-C is meant for.
+        heard = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._note) for number in heard}
         return self
 
     def __exit__(

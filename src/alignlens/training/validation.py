@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-
-from alignlens.corpora.batches import ordered_batches
-from alignlens.decoding.beam import beam_search
+from alignlens.decoding.forced import force_all
 from alignlens.decoding.settings import BeamSettings
+from alignlens.decoding.translate import translate
 from alignlens.metrics.bleu import corpus_bleu
 
 if TYPE_CHECKING:
@@ -57,44 +54,24 @@ def validate(model: Seq2Seq, dev: DevText) -> Validation:
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
-            loss, accuracy = _forced(model, dev)
-            texts = _translations(model, dev)
+        forced = force_all(
+            model,
+            dev.source,
+            dev.target,
+            vocabulary=dev.target.vocabulary_size,
+            tokens=dev.batch_tokens,
+            source_begin=dev.source_begin,
+        ).summary()
+        texts = _translations(model, dev)
     finally:
         model.train(was_training)
     references = dev.references[: len(texts)]
     bleu = corpus_bleu(texts, references, "none").bleu if texts else None
-    return Validation(loss, accuracy, bleu, tuple(zip(references[:_SAMPLES], texts[:_SAMPLES], strict=True)))
-
-
-def _forced(model: Seq2Seq, dev: DevText) -> tuple[float, float]:
-    """Returns loss per label and share of labels that are the model's first choice, given the labels before."""
-    device = next(model.parameters()).device
-    loss = correct = labels_seen = 0.0
-    for batch in ordered_batches(dev.source, dev.target, tokens=dev.batch_tokens, source_begin=dev.source_begin):
-        keep = torch.from_numpy(batch.labels_mask).to(device)
-        labels = torch.from_numpy(batch.labels).to(device)[keep]
-        logits = model(
-            torch.from_numpy(batch.source).to(device),
-            torch.from_numpy(batch.source_mask).to(device),
-            torch.from_numpy(batch.prefix).to(device),
-            keep,
-        ).float()
-        loss += float(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
-        correct += float((logits.argmax(-1) == labels).sum())
-        labels_seen += len(labels)
-    return loss / labels_seen, correct / labels_seen
+    samples = tuple(zip(references[:_SAMPLES], texts[:_SAMPLES], strict=True))
+    return Validation(forced["loss"], forced["accuracy"], bleu, samples)
 
 
 def _translations(model: Seq2Seq, dev: DevText) -> list[str]:
-    if not dev.translated:
-        return []
-    texts = [""] * min(dev.translated, len(dev.source))
-    device = next(model.parameters()).device
-    for batch in ordered_batches(
-        dev.source, None, tokens=dev.batch_tokens, source_begin=dev.source_begin, indices=np.arange(len(texts))
-    ):
-        source, mask = torch.from_numpy(batch.source).to(device), torch.from_numpy(batch.source_mask).to(device)
-        for index, found in zip(batch.indices, beam_search(model, source, mask, _GREEDY), strict=True):
-            texts[index] = dev.spell(found[0].ids)
-    return texts
+    sources = [dev.source[number] for number in range(min(dev.translated, len(dev.source)))]
+    found = translate(model, sources, _GREEDY, tokens=dev.batch_tokens, source_begin=dev.source_begin)
+    return [dev.spell(hypothesis.ids) for hypothesis in found]

@@ -11,18 +11,21 @@ import pytest
 
 # Left may never import right.
 ORDER = [
-    "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "tracking",
-    "report", "cli",
+    "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
+    "studies", "tracking", "report", "cli",
 ]  # fmt: skip
 BASE = {"errors", "code_version", "__init__"}
 # settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
-REGISTRIES = {"corpora.registry", "aligners.registry", "models.presets", "models.settings", "training.settings"}
+REGISTRIES = {
+    "corpora.registry", "aligners.registry", "models.presets", "models.settings", "training.settings",
+    "attribution.registry", "attribution.settings", "studies.ding2019.runs",
+}  # fmt: skip
 ONLY_IN = {
     "mlflow": {"tracking"},
     "matplotlib": {"report"},
     "sentencepiece": {"subwords"},
     "thot": {"aligners"},
-    "torch": {"models", "decoding", "training", "cli"},
+    "torch": {"models", "decoding", "training", "attribution", "cli"},
     "safetensors": {"models"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
@@ -61,8 +64,8 @@ def test_imports_follow_the_flow(project: Path) -> None:
                 continue
             if room == "environment":
                 allowed = target in ("tracking.address", "settings")
-            elif room in ("settings", "plan"):
-                allowed = target in REGISTRIES or target_room in ("io", "settings")
+            elif room in ("settings", "plan", "plan_attribution"):
+                allowed = target in REGISTRIES or target_room in ("io", "settings", "plan", "plan_attribution")
             else:
                 allowed = target_room in ORDER and room in ORDER and ORDER.index(target_room) < ORDER.index(room)
             assert allowed, f"{name} may not import {target}"

@@ -94,6 +94,10 @@ class Seq2Seq(nn.Module, ABC):
 
     #: Longest source or target sentence, with its end symbol, that positions exist for; None for no limit.
     longest: int | None = None
+    #: Which attention layers the papers read as an alignment: the ``last``, or the ``mean`` of all.
+    paper_attention: str = "last"
+    #: The last layer: logits are what it makes of decoder states.
+    output: nn.Linear
 
     @abstractmethod
     def embed_source(self, ids: Tensor) -> Tensor:

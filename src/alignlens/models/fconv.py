@@ -49,6 +49,8 @@ class Fconv(Seq2Seq):
     was trained but is not the true gradient. The direct path from the token vectors to the values is never scaled.
     """
 
+    paper_attention = "mean"
+
     def __init__(self, settings: FconvSettings, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         self.settings = settings
@@ -85,13 +87,13 @@ class Fconv(Seq2Seq):
     def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> FconvMemory:
         """Returns the memory of source token vectors (batch, source, dim); there is no attention to trace."""
         length, width, padding = vectors.shape[1], self.settings.width, ~mask[..., None]
-        self._check_length(length, "source")
+        self.check_length(length, "source")
         inputs = self.dropout(vectors + self.source_positions[:length])
         around = (0, 0, (width - 1) // 2, width // 2)
         x = self.encoder_in(inputs)
         for convolution in self.encoder:
             window = functional.pad(self.dropout(x.masked_fill(padding, 0.0)), around)
-            x = (functional.glu(convolution(_windows(window, width))) + x) * _HALF
+            x = (functional.glu(convolution(windows(window, width))) + x) * _HALF
         states = self.encoder_out(x).masked_fill(padding, 0.0)
         if self.scale_encoder_gradient:
             states = scale_gradient(states, 1 / (2 * self.settings.decoder_layers))
@@ -143,14 +145,14 @@ class Fconv(Seq2Seq):
         ``before`` holds the ``width - 1`` inputs of each convolution that come before these positions.
         """
         stop = start + vectors.shape[1]
-        self._check_length(stop, "target")
+        self.check_length(stop, "target")
         inputs = self.dropout(vectors + self.target_positions[start:stop])
         x = functional.linear(inputs, *weights.enter)
         after, seen = [], []
         for layer, earlier in zip(weights.layers, before, strict=True):
             window = torch.cat((earlier, self.dropout(x)), 1)
             after.append(window[:, vectors.shape[1] :])
-            convolved = functional.glu(functional.linear(_windows(window, self.settings.width), *layer.convolution))
+            convolved = functional.glu(functional.linear(windows(window, self.settings.width), *layer.convolution))
             query = (functional.linear(convolved, *layer.query) + inputs) * _HALF
             scores = query @ memory.states.transpose(1, 2)
             attention = torch.softmax(scores.masked_fill(~memory.mask[:, None], float("-inf")), -1)
@@ -163,7 +165,8 @@ class Fconv(Seq2Seq):
         layers = [layer.weights() for layer in cast("Sequence[DecoderLayer]", self.decoder)]
         return _Weights(_affine(self.decoder_in), layers, _affine(self.decoder_out))
 
-    def _check_length(self, length: int, side: str) -> None:
+    def check_length(self, length: int, side: str) -> None:
+        """Raises ``ConfigError`` for a sentence of that ``side`` that is longer than the learned positions."""
         if length > self.settings.max_positions:
             raise ConfigError(
                 f"model.max_positions: this model has {self.settings.max_positions} learned positions, but a {side} "
@@ -211,7 +214,7 @@ def scale_gradient(tensor: Tensor, factor: float) -> Tensor:
     return fixed + (tensor - fixed) * factor
 
 
-def _windows(vectors: Tensor, width: int) -> Tensor:
+def windows(vectors: Tensor, width: int) -> Tensor:
     """Returns (batch, length - width + 1, width * dim): the vectors of each window side by side."""
     length = vectors.shape[1] - width + 1
     return torch.cat([vectors[:, start : start + length] for start in range(width)], -1)

@@ -93,7 +93,7 @@ class Lstm(Seq2Seq):
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
             packed_states, final = _run(self.encoder, packed)
             states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=vectors.shape[1])
-        hidden, cell = (self._initial(tensor) for tensor in final)
+        hidden, cell = (self.initial(tensor) for tensor in final)
         return LstmMemory(vectors, mask, states, hidden=hidden, cell=cell)
 
     def decode(self, memory: Memory, vectors: Tensor, trace: bool = False) -> LstmDecoded:
@@ -131,7 +131,7 @@ class Lstm(Seq2Seq):
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
         hidden, cell, *feed = state.running
         read = torch.cat((vectors[:, 0], *feed), -1)
-        bottom, *upper = _layers(self.decoder)
+        bottom, *upper = layers_of(self.decoder)
         gates = torch.addmm(bottom.gates(read), hidden[:, 0], bottom.recurrent.t())
         layers = self._climb(gates, list(zip(hidden.unbind(1), cell.unbind(1), strict=True)), upper)
         recurrent = layers[-1][0][:, None]
@@ -148,7 +148,7 @@ class Lstm(Seq2Seq):
         self, memory: LstmMemory, vectors: Tensor, source: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Returns states, recurrent states and attention weights; what does not wait for the feed is done first."""
-        (bottom, *upper), dim = _layers(self.decoder), self.settings.dim
+        (bottom, *upper), dim = layers_of(self.decoder), self.settings.dim
         from_token, from_feed = bottom.input[:, :dim], bottom.input[:, dim:]
         token_gates = functional.linear(vectors, from_token, bottom.bias)
         from_before = torch.cat((from_feed, bottom.recurrent), 1).t()
@@ -166,7 +166,7 @@ class Lstm(Seq2Seq):
         return states, recurrent, weights
 
     def _climb(
-        self, gates: Tensor, layers: Sequence[tuple[Tensor, Tensor]], upper: Sequence[_Layer]
+        self, gates: Tensor, layers: Sequence[tuple[Tensor, Tensor]], upper: Sequence[Layer]
     ) -> list[tuple[Tensor, Tensor]]:
         """Returns hidden and cell state of every layer one position later; ``gates`` are the lowest layer's."""
         above = [_cell(gates, layers[0][1])]
@@ -175,14 +175,18 @@ class Lstm(Seq2Seq):
             above.append(_cell(torch.addmm(layer.gates(read), hidden, layer.recurrent.t()), cell))
         return above
 
-    def _initial(self, final: Tensor) -> Tensor:
+    def initial(self, final: Tensor) -> Tensor:
         """Returns the decoder's first states (batch, layer, hidden) of the encoder's last (layer and direction, ...).
 
         Two directions are averaged. The topmost layers belong together where the numbers of layers differ.
         """
-        encoder_layers, decoder_layers = self.settings.encoder_layers, self.settings.decoder_layers
-        by_layer = final.view(encoder_layers, -1, *final.shape[1:]).mean(1).transpose(0, 1)
-        return by_layer[:, [max(0, encoder_layers - decoder_layers + layer) for layer in range(decoder_layers)]]
+        by_layer = final.view(self.settings.encoder_layers, -1, *final.shape[1:]).mean(1).transpose(0, 1)
+        return by_layer[:, self.initial_layers()]
+
+    def initial_layers(self) -> list[int]:
+        """Returns for every decoder layer the encoder layer whose last states it starts from."""
+        surplus = self.settings.encoder_layers - self.settings.decoder_layers
+        return [max(0, surplus + layer) for layer in range(self.settings.decoder_layers)]
 
     def _source(self, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
         """Returns what every position needs of the source, ready for ``_attend``: both matrices folded in once.
@@ -204,7 +208,7 @@ class Lstm(Seq2Seq):
         return Attention(weights[:, None], memory.states[:, None], layer.weight.t()[None], layer.bias)
 
 
-class _Layer:
+class Layer:
     """The parameters of one layer of an ``nn.LSTM``, whose four gates are input, forget, new content, output."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
@@ -216,8 +220,9 @@ class _Layer:
         return functional.linear(read, self.input, self.bias)
 
 
-def _layers(lstm: nn.LSTM) -> list[_Layer]:
-    return [_Layer(weights) for weights in cast("list[list[Tensor]]", lstm.all_weights)]
+def layers_of(lstm: nn.LSTM) -> list[Layer]:
+    """Returns the layers from the lowest; of a layer with two directions, the forward one first."""
+    return [Layer(weights) for weights in cast("list[list[Tensor]]", lstm.all_weights)]
 
 
 def _run(lstm: nn.LSTM, inputs: Any, initial: tuple[Tensor, ...] | None = None) -> Any:

@@ -1,0 +1,172 @@
+"""Whole texts through the methods: batched by length, bounded in memory, in shards if wanted.
+
+The corpus is cut into portions of sentences of like length. Portions depend on nothing but the corpus, and all that is
+computed together belongs to one portion; so a shard, which takes every n-th portion, gets the numbers of a whole run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from alignlens.attribution.rows import Statistics
+from alignlens.attribution.sweep import Noise, Sentences, Sweep
+from alignlens.corpora.batches import make_batch
+from alignlens.decoding.forced import check_labels
+from alignlens.decoding.hypothesis import check_ready
+from alignlens.decoding.sentences import stored
+from alignlens.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from alignlens.attribution.registry import Method
+    from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.sentences import Pieces
+    from alignlens.models.contract import Seq2Seq
+
+    Numbers = NDArray[np.int64]
+    Found = tuple[int, dict[str, NDArray[np.float32]]]
+
+TOKENS = 4096
+_WINDOW = 4096  # sentences that are sorted by length together
+_PORTION = 64
+_FEWEST_TOKENS = 64
+
+
+def attribute(
+    model: Seq2Seq,
+    sources: TokenStore | Sequence[Pieces],
+    targets: TokenStore | Sequence[Pieces],
+    methods: Sequence[Method],
+    *,
+    tokens: int = TOKENS,
+    source_begin: bool = False,
+    adaptive: float | None = None,
+    shard: tuple[int, int] = (0, 1),
+    first: int = 0,
+    advance: Callable[[int], None] | None = None,
+    statistics: Statistics | None = None,
+) -> Iterator[Found]:
+    """Yields every sentence's number and its scores by the text of the method, in the order they are computed in.
+
+    Scores are (target, source): pieces and END of the given target, by [BEGIN and] pieces and END of the source; rows
+    sum to one. ``tokens`` is the most padded tokens of all noisy copies that are in memory together; it is halved when
+    memory does not suffice. ``adaptive`` is the risk of a settled link to be another one with all copies, per
+    comparison; None is all copies. ``shard`` is (which, of how many). ``first`` is the number of the first sentence,
+    where the texts are a part of something larger.
+    """
+    check_ready(model)
+    _check(methods, tokens, adaptive, shard)
+    statistics = Statistics() if statistics is None else statistics
+    source_store, target_store = stored(sources), stored(targets)
+    groups: dict[Noise, list[Method]] = {}
+    for method in methods:
+        groups.setdefault(Noise.of(method), []).append(method)
+    sweeps = [Sweep(model, noise, group, adaptive) for noise, group in groups.items()]
+    for portion in _portions(source_store, target_store, shard):
+        budget, found = tokens, None
+        while found is None:
+            try:
+                found = _portion(
+                    model, sweeps, source_store, target_store, portion, budget, source_begin, first, statistics
+                )
+            except (MemoryError, RuntimeError) as error:
+                if not _out_of_memory(error) or budget <= _FEWEST_TOKENS:
+                    raise
+                budget //= 2
+                statistics.halvings += 1
+        statistics.sentences += len(portion)
+        yield from found
+        if advance is not None:
+            advance(len(portion))
+
+
+def numbers_of(
+    sources: TokenStore | Sequence[Pieces], targets: TokenStore | Sequence[Pieces], shard: tuple[int, int]
+) -> Numbers:
+    """Returns the numbers of the sentences that a shard gets, in ascending order."""
+    portions = _portions(stored(sources), stored(targets), shard)
+    numbers: Numbers = np.sort(np.concatenate([np.empty(0, np.int64), *portions]))
+    return numbers
+
+
+@torch.no_grad()  # not around the generator: its consumer would lose gradients too
+def _portion(
+    model: Seq2Seq,
+    sweeps: Sequence[Sweep],
+    sources: TokenStore,
+    targets: TokenStore,
+    portion: Numbers,
+    tokens: int,
+    source_begin: bool,
+    first: int,
+    statistics: Statistics,
+) -> list[Found]:
+    """Returns the scores of a portion, in the order of the corpus."""
+    found: dict[int, dict[str, NDArray[np.float32]]] = {int(number): {} for number in portion}
+    device = next(model.parameters()).device
+    for sweep in sweeps:
+        for numbers, rows in _batches(sources, targets, portion, tokens, sweep.copies):
+            batch = make_batch(sources, targets, numbers, source_begin=source_begin)
+            check_labels(batch, targets, model.output.out_features)
+            arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
+            places = [first + number for number in batch.indices.tolist()]
+            sentences = Sentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
+            for method, scores in sweep.run(sentences, rows, statistics).items():
+                for number, matrix, target, source in zip(
+                    batch.indices.tolist(),
+                    scores.cpu().numpy(),
+                    batch.labels_mask.sum(1),
+                    batch.source_mask.sum(1),
+                    strict=True,
+                ):
+                    found[number][method.text] = matrix[:target, :source]
+    return sorted(found.items())
+
+
+def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) -> Iterator[Numbers]:
+    """Yields the sentence numbers of the shard's portions; within a portion the source gets longer."""
+    which, of = shard
+    place = 0
+    for start in range(0, len(sources), _WINDOW):
+        numbers = np.arange(start, min(start + _WINDOW, len(sources)))
+        order = np.lexsort((targets.lengths(numbers), sources.lengths(numbers)))
+        for portion in np.split(numbers[order], range(_PORTION, len(numbers), _PORTION)):
+            if place % of == which:
+                yield portion
+            place += 1
+
+
+def _batches(
+    sources: TokenStore, targets: TokenStore, portion: Numbers, tokens: int, copies: int
+) -> Iterator[tuple[Numbers, int]]:
+    """Yields sentences whose copies fit the budget, longest targets first, and how many rows fit."""
+    lengths = np.maximum(sources.lengths(portion), targets.lengths(portion)) + 2
+    start = 0
+    while start < len(portion):
+        longest = np.maximum.accumulate(lengths[start:])
+        fitting = int(np.count_nonzero(longest * np.arange(1, len(longest) + 1) * copies <= tokens))
+        stop = start + max(1, fitting)
+        some = portion[start:stop]
+        yield some[np.argsort(-targets.lengths(some), kind="stable")], max(1, tokens // int(longest[stop - start - 1]))
+        start = stop
+
+
+def _check(methods: Sequence[Method], tokens: int, adaptive: float | None, shard: tuple[int, int]) -> None:
+    if not methods:
+        raise ConfigError("no methods were asked for")
+    if tokens < 1:
+        raise ConfigError(f"batches of {tokens} tokens; there must be at least 1")
+    if adaptive is not None and not 0 < adaptive < 0.5:
+        raise ConfigError(f"adaptive sampling with risk {adaptive}; it must be between 0 and 0.5")
+    if not 0 <= shard[0] < shard[1]:
+        raise ConfigError(f"shard {shard[0]} of {shard[1]}: shards are counted from 0 to below their number")
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)

@@ -1,0 +1,49 @@
+"""Source gradients of any model behind the contract, by automatic differentiation.
+
+One backward pass per target position through the whole graph: slower than the explicit passes and right for every
+architecture. It is also what the explicit ones are tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
+from alignlens.models.contract import Seq2Seq
+
+
+@dataclass(frozen=True)
+class Graph(Forward):
+    """The graph of a forward pass, and the leaf that gradients are asked for."""
+
+    vectors: Tensor
+    outputs: Tensor
+
+
+class AutogradGradients(SourceGradients[Graph]):
+    """Backward passes through whatever ``encode`` and ``decode`` compute."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self._model = model
+
+    def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Graph:
+        """Returns a forward pass with its graph."""
+        with torch.enable_grad():
+            leaf = vectors.detach().clone().requires_grad_()
+            decoded = self._model.decode(self._model.encode(leaf, mask), prefix, trace=True)
+        cross = tuple(layer.weights.detach() for layer in decoded.cross)
+        return Graph(decoded.states.detach(), cross, leaf, decoded.states)
+
+    def backward(self, forward: Graph, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
+        """Yields the gradients of one target position after the other."""
+        for position in range(wanted.shape[1]):
+            rows = wanted[:, position].nonzero()[:, 0]
+            if len(rows):
+                with torch.enable_grad():
+                    output = forward.outputs[:, position]
+                (vectors,) = torch.autograd.grad(output, forward.vectors, cotangents[:, position], retain_graph=True)
+                yield Gradients(rows, torch.full_like(rows, position), vectors[rows])

@@ -1,0 +1,303 @@
+"""Backward passes of the recurrent model, many target positions of many rows at a time.
+
+The derivative of a step multiplies a cotangent by numbers that depend on the row only (its slopes) and by weights. So
+all wanted positions of a row go backward together, each from its own start, and share the slopes.
+
+Wanted positions of a block of rows stand in a rectangle (slot, row): slot 0 is the last wanted position of each row,
+and so on towards its first. Positions from t on are then in the first slots, which is all that step t has to visit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
+from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, run_over, take
+from alignlens.models.lstm import Lstm, layers_of
+
+_PAIRS = 512  # pairs of row and position that go backward together: enough for full speed, few enough for memory
+
+
+@dataclass(frozen=True)
+class LstmForward(Forward):
+    """Besides what was found, all that a backward pass multiplies with."""
+
+    lengths: Tensor = field(kw_only=True)  # (row)
+    memory: Tensor = field(kw_only=True)  # (row, source, width): encoder states
+    queries: Tensor = field(kw_only=True)  # (row, target, width): what they are compared with
+    encoder: tuple[Steps, ...] = field(kw_only=True)  # by layer and direction
+    decoder: tuple[Steps, ...] = field(kw_only=True)  # by layer
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows of a forward pass, and their wanted positions."""
+
+    rows: Tensor  # (row)
+    positions: Tensor  # (slot, row), -1 where a row has fewer
+    active: list[int]  # by target position, in how many slots something stands that starts there or later
+    starts: list[Tensor]  # by target position, the pairs that start there, as numbers in the flat rectangle
+    cotangents: Tensor  # (slot * row, dim); where nothing is wanted, any: what comes of it is left out at the end
+    join_slopes: Tensor  # (row, target, dim)
+    weights: Tensor  # (row, target, source)
+    keys: Tensor  # (row, source, hidden): what s_t is compared with
+    contributions: Tensor  # (row, source, dim)
+    queries: Tensor  # (row, target, width)
+    lengths: Tensor  # (row)
+    encoder: list[Tensor]  # slopes by layer and direction, (source, 6, row, hidden)
+    decoder: list[Tensor]  # slopes by layer, (target, 6, row, hidden)
+
+    @property
+    def pair_positions(self) -> Tensor:
+        """Returns the positions as (row, slot), 0 where nothing is wanted."""
+        return self.positions.t().clamp(min=0)
+
+
+class LstmGradients(SourceGradients[LstmForward]):
+    """Reads the model's weights once: it is for a model that is not trained meanwhile."""
+
+    @torch.no_grad()
+    def __init__(self, model: Lstm) -> None:
+        self._model, self._feeding = model, model.settings.input_feeding
+        self._luong = model.settings.output == "luong"
+        self._directions = 2 if model.settings.bidirectional else 1
+        self._dim, self._hidden = model.settings.dim, model.settings.hidden
+        self._encoder, self._decoder = layers_of(model.encoder), layers_of(model.decoder)
+        self._from_feed = self._decoder[0].input[:, self._dim :].contiguous()
+        self._from_state = model.inner.weight[:, : self._hidden].contiguous()
+        self._from_attended = model.inner.weight[:, self._hidden :].contiguous()  # empty for luong
+
+    @torch.no_grad()
+    def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> LstmForward:
+        """Returns the forward pass."""
+        model, lengths = self._model, mask.sum(1)
+        rows = torch.arange(len(lengths), device=lengths.device)
+        real = None if bool(mask.all()) else mask.t()[..., None].to(vectors.dtype)
+        read, encoder, finals = vectors.transpose(0, 1), [], []
+        for number in range(0, len(self._encoder), self._directions):
+            for direction in range(self._directions):
+                steps = run_over(self._encoder[number + direction], read, direction == 1, real)
+                last = torch.zeros_like(lengths) if direction else lengths - 1
+                finals.append((steps.hidden[last, rows], steps.cell[last, rows]))
+                encoder.append(steps)
+            read = torch.cat([steps.hidden for steps in encoder[number:]], -1)
+        memory = read.transpose(0, 1).contiguous()
+        hidden, cell = (model.initial(torch.stack(final)) for final in zip(*finals, strict=True))
+        states, weights, decoder = self._decode(memory, mask, prefix, hidden, cell)
+        return LstmForward(
+            states,
+            (weights[:, None],),
+            lengths=lengths,
+            memory=memory,
+            queries=model.bilinear(decoder[-1].hidden.transpose(0, 1)),
+            encoder=tuple(encoder),
+            decoder=tuple(decoder),
+        )
+
+    @torch.no_grad()
+    def backward(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
+        """Yields the gradients of all wanted positions of some rows at a time."""
+        for block in self._blocks(forward, cotangents, wanted):
+            d_memory, d_hidden, d_cell = self._decoder_backward(block)
+            vectors = self._encoder_backward(block, d_memory, d_hidden, d_cell).flatten(0, 1)
+            rows, positions = block.rows.expand_as(block.positions).flatten(), block.positions.flatten()
+            filled = (positions >= 0).nonzero()[:, 0]
+            if len(filled) < len(positions):
+                rows, positions, vectors = rows[filled], positions[filled], vectors[filled]
+            yield Gradients(rows, positions, vectors)
+
+    def _decode(
+        self, memory: Tensor, mask: Tensor, prefix: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, list[Steps]]:
+        """Returns states, attention weights, and the steps of all layers."""
+        model, bottom = self._model, self._decoder[0]
+        offsets = memory.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))[:, None]
+        keys, contributions = memory @ model.bilinear.weight, model.from_context(memory)
+        if model.bilinear.bias is not None:
+            offsets = offsets + (memory @ model.bilinear.bias)[:, None]
+        gates = functional.linear(prefix.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias)
+        layers = [
+            Steps.plan(torch.empty_like(gates) if number else gates, (hidden[:, number], cell[:, number]), False, None)
+            for number in range(len(self._decoder))
+        ]
+        states, weights = torch.empty_like(prefix), prefix.new_empty(*prefix.shape[:2], memory.shape[1])
+        for place in range(prefix.shape[1]):
+            if self._feeding and place:
+                gates[place].addmm_(states[:, place - 1], self._from_feed.t())
+            recurrent = layers[0].make(place, bottom.recurrent)
+            for layer, steps in zip(self._decoder[1:], layers[1:], strict=True):
+                steps.gates[place] = layer.gates(recurrent)
+                recurrent = steps.make(place, layer.recurrent)
+            if self._feeding:
+                context, seen = attend(recurrent[:, None], keys, offsets, contributions)
+                states[:, place], weights[:, place] = model.join(recurrent, context[:, 0]), seen[:, 0]
+        if not self._feeding:
+            every = layers[-1].hidden.transpose(0, 1)
+            context, weights = attend(every, keys, offsets, contributions)
+            states = model.join(every, context)
+        return states, weights, layers
+
+    def _blocks(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
+        """Yields blocks of rows with similar numbers of wanted positions."""
+        counts = wanted.sum(1)
+        order = torch.argsort(counts, descending=True, stable=True)[: int((counts > 0).sum())]
+        start = 0
+        while start < len(order):
+            slots = int(counts[order[start]])
+            rows = order[start : start + max(1, _PAIRS // slots)]
+            start += len(rows)
+            places = torch.arange(wanted.shape[1], device=wanted.device).where(wanted[rows], -1)
+            yield self._block(forward, cotangents, rows, places.sort(1, descending=True).values[:, :slots].t())
+
+    def _block(self, forward: LstmForward, cotangents: Tensor, rows: Tensor, positions: Tensor) -> _Block:
+        """Returns a block with what it needs of the forward pass."""
+        model, flat, last_of_slot = self._model, positions.flatten(), positions.amax(1)
+        count = int(last_of_slot[0]) + 1
+        places = torch.arange(count, device=flat.device)
+        states, memory = take(forward.states, rows)[:, :count], take(forward.memory, rows)
+        return _Block(
+            rows,
+            positions,
+            active=(last_of_slot >= places[:, None]).sum(1).tolist(),
+            starts=[(flat == place).nonzero()[:, 0] for place in range(count)],
+            cotangents=cotangents[rows, positions.clamp(min=0)].flatten(0, 1),
+            join_slopes=1 - states.square() if self._luong else (states > 0).to(states.dtype),
+            weights=take(forward.cross[0], rows)[:, 0, :count],
+            keys=memory @ model.bilinear.weight,
+            contributions=model.from_context(memory),
+            queries=take(forward.queries, rows)[:, :count],
+            lengths=take(forward.lengths, rows),
+            encoder=[steps.slopes(rows) for steps in forward.encoder],
+            decoder=[steps.slopes(rows, count) for steps in forward.decoder],
+        )
+
+    def _decoder_backward(self, block: _Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Returns the cotangents of encoder states (row, source, slot, width), and of first states by layer."""
+        slots, rows = block.positions.shape
+        like = block.cotangents
+        d_hidden = [like.new_zeros(slots * rows, self._hidden) for _ in self._decoder]
+        d_cell = [like.new_zeros(slots, rows, self._hidden) for _ in self._decoder]
+        d_gates = like.new_empty(slots, rows, 4, self._hidden)
+        if self._feeding:
+            attention: _Feeding | None = _Feeding(block, self._model.from_context.weight)
+            d_feed = like.new_zeros(slots * rows, self._dim)
+        else:
+            attention = None
+            d_memory, d_recurrent = self._attention_backward(block)
+        for step in reversed(range(len(block.starts))):
+            active, starts = block.active[step], block.starts[step]
+            pairs = active * rows
+            flat = d_gates[:active].view(pairs, -1)
+            if attention is None:
+                d_hidden[-1].index_add_(0, starts, d_recurrent[starts])
+            else:
+                d_feed.index_copy_(0, starts, block.cotangents[starts])
+                d_joined = (d_feed[:pairs].view(active, rows, -1) * block.join_slopes[:, step]).view(pairs, -1)
+                d_hidden[-1][:pairs].addmm_(d_joined, self._from_state)
+                d_attended = d_joined if self._luong else d_joined @ self._from_attended
+                d_hidden[-1][:pairs].view(active, rows, -1).add_(
+                    attention.step(step, d_attended.view(active, rows, -1))
+                )
+            for number in reversed(range(len(self._decoder))):
+                layer, d_above = self._decoder[number], d_hidden[number][:pairs]
+                cell_backward(
+                    block.decoder[number][step],
+                    d_above.view(active, rows, -1),
+                    d_cell[number][:active],
+                    d_gates[:active],
+                )
+                torch.mm(flat, layer.recurrent, out=d_above)
+                if number:
+                    d_hidden[number - 1][:pairs].addmm_(flat, layer.input)
+                elif self._feeding and step:
+                    torch.mm(flat, self._from_feed, out=d_feed[:pairs])
+        if attention is not None:
+            d_memory = attention.finish()
+        return d_memory, [d.view(slots, rows, -1) for d in d_hidden], d_cell
+
+    def _attention_backward(self, block: _Block) -> tuple[Tensor, Tensor]:
+        """Returns the cotangents of encoder states and of s_t where only the pair's own step has attended."""
+        slots, rows = block.positions.shape
+        numbers = torch.arange(rows, device=block.rows.device)[:, None]
+        join_slopes = block.join_slopes[numbers, block.pair_positions].transpose(0, 1)
+        d_joined = (block.cotangents.view(slots, rows, -1) * join_slopes).flatten(0, 1)
+        d_attended = d_joined if self._luong else d_joined @ self._from_attended
+        weights = block.weights[numbers, block.pair_positions].transpose(1, 2)  # (row, source, slot)
+        d_weights = torch.bmm(block.contributions, d_attended.view(slots, rows, -1).permute(1, 2, 0))
+        d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdim=True))
+        d_recurrent = d_joined @ self._from_state
+        d_recurrent.view(slots, rows, -1).add_(torch.bmm(d_scores.transpose(1, 2), block.keys).transpose(0, 1))
+        d_context = (d_attended @ self._model.from_context.weight).view(slots, rows, -1).transpose(0, 1)
+        d_memory = d_scores[..., None] * block.queries[numbers, block.pair_positions][:, None]
+        return d_memory.addcmul_(weights[..., None], d_context[:, None]), d_recurrent
+
+    def _encoder_backward(
+        self, block: _Block, d_memory: Tensor, d_first_hidden: list[Tensor], d_first_cell: list[Tensor]
+    ) -> Tensor:
+        """Returns the cotangents of source vectors (slot, row, source, dim); zero at padding."""
+        slots, rows = block.positions.shape
+        length, hidden = d_memory.shape[1], self._hidden
+        numbers, d_output = torch.arange(rows, device=block.rows.device), d_memory.permute(2, 0, 1, 3)
+        d_gates = d_memory.new_empty(slots, rows, 4, hidden)
+        flat = d_gates.view(slots * rows, -1)
+        for number in reversed(range(len(self._encoder) // self._directions)):
+            heirs = [k for k, layer in enumerate(self._model.initial_layers()) if layer == number]
+            width = self._encoder[number * self._directions].input.shape[1]
+            d_input = d_memory.new_empty(slots * rows, length, width)
+            for direction in range(self._directions):
+                layer = self._encoder[number * self._directions + direction]
+                slopes = block.encoder[number * self._directions + direction]
+                d_own = d_output[..., direction * hidden : (direction + 1) * hidden]
+                d_hidden, d_cell = d_memory.new_zeros(2, slots, rows, hidden)
+                for heir in heirs:
+                    last = torch.zeros_like(block.lengths) if direction else block.lengths - 1
+                    d_own[:, numbers, last] += d_first_hidden[heir] / self._directions
+                    d_cell.add_(d_first_cell[heir], alpha=1 / self._directions)
+                places = range(length)[:: 1 if direction else -1]
+                for place in places:
+                    d_hidden.add_(d_own[:, :, place])
+                    cell_backward(slopes[place], d_hidden, d_cell, d_gates)
+                    if place != places[-1]:
+                        torch.mm(flat, layer.recurrent, out=d_hidden.view(slots * rows, -1))
+                    if direction:
+                        d_input[:, place].addmm_(flat, layer.input)
+                    else:
+                        torch.mm(flat, layer.input, out=d_input[:, place])
+            d_output = d_input.view(slots, rows, length, width)
+        return d_output
+
+
+class _Feeding:
+    """Attention of a decoder whose every step depends on what all steps before have attended to.
+
+    Cotangents of encoder states are sums of products over steps: the factors are collected, and multiplied at the end.
+    """
+
+    def __init__(self, block: _Block, from_context: Tensor) -> None:
+        slots, rows = block.positions.shape
+        steps, source = block.weights.shape[1:]
+        self._block, self._from_context = block, from_context
+        self._d_scores = block.weights.new_zeros(rows, steps, source, slots)
+        self._d_contexts = block.weights.new_zeros(rows, steps, slots, from_context.shape[1])
+
+    def step(self, step: int, d_attended: Tensor) -> Tensor:
+        """Returns the cotangent of s_t (active, row, hidden) of that of the attention output (active, row, dim)."""
+        active, weights = len(d_attended), self._block.weights[:, step, :, None]
+        d_weights = torch.bmm(self._block.contributions, d_attended.permute(1, 2, 0))
+        d_scores = d_weights.sub_(torch.bmm(weights.transpose(1, 2), d_weights)).mul_(weights)
+        self._d_scores[:, step, :, :active] = d_scores
+        self._d_contexts[:, step, :active] = (d_attended @ self._from_context).transpose(0, 1)
+        return torch.bmm(d_scores.transpose(1, 2), self._block.keys).transpose(0, 1)
+
+    def finish(self) -> Tensor:
+        """Returns the cotangents of the encoder states (row, source, slot, width)."""
+        rows, steps, source, slots = self._d_scores.shape
+        d_memory = torch.bmm(self._d_scores.view(rows, steps, -1).transpose(1, 2), self._block.queries)
+        by_source = d_memory.view(rows, source, -1)
+        by_source.baddbmm_(self._block.weights.transpose(1, 2), self._d_contexts.view(rows, steps, -1))
+        return by_source.view(rows, source, slots, -1)

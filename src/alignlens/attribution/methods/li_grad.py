@@ -1,0 +1,36 @@
+"""First-derivative saliency after Li et al. 2016, in the two readings that circulate.
+
+``mean_abs`` is the mean absolute entry of the gradient (equation 4 of Ding et al. 2019); ``abs_dot`` the absolute value
+of gradient times embedding, as in the revision of their code that the experiments name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignlens.attribution.methods import ding_grad
+from alignlens.attribution.methods.spec import GRADIENT, MethodSpec, one_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PARAMETERS = {"reading": one_of("mean_abs", "abs_dot"), **GRADIENT}
+
+SPEC = MethodSpec(
+    name="li_grad",
+    summary="size of the gradient, without sign",
+    paper="Li et al. 2016; Ding et al. 2019, equation 4",
+    equation="mean over d of |d log p(t_j) / d e_id|, or |e_i . d log p(t_j) / d e_i|",
+    cost="1 forward, J backward",
+    parameters=PARAMETERS,
+)
+
+
+def score(gradient: Tensor, embeddings: Tensor, reading: str) -> Tensor:
+    """Returns (some, source) of gradients and embeddings (some, source, dim)."""
+    return gradient.abs().mean(-1) if reading == "mean_abs" else ding_grad.score(gradient, embeddings).abs()
+
+
+def row(scores: Tensor) -> Tensor:
+    """Returns what may be normalised: it is positive already."""
+    return scores

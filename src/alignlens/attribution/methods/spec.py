@@ -1,0 +1,87 @@
+"""What a method declares about itself, and the parameters that several methods share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting of a method: its default, what it accepts in words, and how its text is read."""
+
+    default: Any
+    accepts: str
+    read: Callable[[str], Any]  # raises ValueError for text that it does not accept
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method, for people and for the registry."""
+
+    name: str
+    summary: str
+    paper: str
+    equation: str
+    cost: str  # passes per sentence with J target positions
+    parameters: Mapping[str, Parameter]
+
+
+def one_of(*choices: str) -> Parameter:
+    """Returns a parameter with named values, the first of them its default."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return Parameter(choices[0], " or ".join(choices), read)
+
+
+def number(default: float, accepts: str, at_least: float) -> Parameter:
+    """Returns a parameter that is a finite number."""
+
+    def read(text: str) -> float:
+        value = float(text)
+        if not (math.isfinite(value) and value >= at_least):
+            raise ValueError(text)
+        return value
+
+    return Parameter(default, accepts, read)
+
+
+def whole(default: int, accepts: str, at_least: int) -> Parameter:
+    """Returns a parameter that is a whole number."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < at_least:
+            raise ValueError(text)
+        return value
+
+    return Parameter(default, accepts, read)
+
+
+def place(*names: str) -> Parameter:
+    """Returns a parameter that is a name or the number of a layer or head; negative numbers count from the last."""
+
+    def read(text: str) -> str | int:
+        return text if text in names else int(text)
+
+    return Parameter(names[0], f"{', '.join(names)} or a number from 0", read)
+
+
+#: Which token's probability is explained: the one that stands there, or the most probable other one.
+LABEL = {"label": one_of("reference", "runner_up")}
+
+#: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
+GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
+
+#: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
+NOISE = {
+    "sigma": number(0.15, "a number from 0", 0.0),
+    "n": whole(30, "a number from 1", 1),
+    "seed": whole(1, "a number from 0", 0),
+}

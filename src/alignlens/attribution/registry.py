@@ -1,0 +1,100 @@
+"""All methods by name, and the text form of a method with its parameters.
+
+    ding_smoothgrad                       every parameter at its default
+    ding_smoothgrad,sigma=0.05,n=10       some changed
+
+The canonical text leaves defaults out and has its keys in the order of the method's own list. It is a file name and
+needs no quotes in a shell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from alignlens.attribution.methods import attention, ding_grad, li_grad, smoothed_attention, smoothgrad
+from alignlens.errors import ConfigError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from alignlens.attribution.methods.spec import MethodSpec
+
+METHODS: dict[str, MethodSpec] = {
+    spec.name: spec
+    for spec in (
+        attention.SPEC,
+        smoothed_attention.SPEC,
+        li_grad.SPEC,
+        smoothgrad.LI,
+        ding_grad.SPEC,
+        smoothgrad.DING,
+    )
+}
+
+ALIASES = {"grad": "ding_grad", "smoothgrad": "ding_smoothgrad"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with a value for every parameter."""
+
+    name: str
+    changed: tuple[tuple[str, Any], ...] = field(default=())
+
+    @property
+    def spec(self) -> MethodSpec:
+        """What the method declares about itself."""
+        return METHODS[self.name]
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter, defaults included."""
+        return {key: parameter.default for key, parameter in self.spec.parameters.items()} | dict(self.changed)
+
+    @property
+    def text(self) -> str:
+        """The canonical text."""
+        return ",".join((self.name, *(f"{key}={_shown(value)}" for key, value in self.changed)))
+
+    def with_parameters(self, **values: Any) -> Method:
+        """Returns the same method with other values."""
+        return method(self.name, {**self.parameters, **values})
+
+
+def method(name: str, values: Mapping[str, Any]) -> Method:
+    """Returns a method with some parameters; those left out have their defaults."""
+    known = METHODS[name].parameters
+    ordered = ((key, values[key]) for key in known if key in values)
+    return Method(name, tuple((key, value) for key, value in ordered if value != known[key].default))
+
+
+def parse(text: str) -> Method:
+    """Returns the method that a text names, or raises with what is allowed there."""
+    name, *settings = text.split(",")
+    name = ALIASES.get(name, name)
+    if name not in METHODS:
+        raise ConfigError(unknown_name("method", name, [*METHODS, *ALIASES]))
+    parameters = METHODS[name].parameters
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if key not in parameters:
+            raise ConfigError(f"method {text}: {unknown_name('parameter', key, list(parameters))}")
+        if not equals or key in values:
+            raise ConfigError(f"method {text}: {key} must stand there once, as {key}=value")
+        try:
+            values[key] = parameters[key].read(value)
+        except ValueError:
+            raise ConfigError(f"method {text}: {key}={value}: must be {parameters[key].accepts}") from None
+    return method(name, values)
+
+
+def parse_all(texts: Iterable[str]) -> list[Method]:
+    """Returns the methods of several texts, each once, in the order they first stand in."""
+    return list(dict.fromkeys(parse(text) for text in texts))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,55 @@
+"""What the pipeline attributes; plain data, so that reading a configuration loads no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from alignlens.attribution.registry import parse
+from alignlens.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DECODINGS = ("forced", "free")
+
+
+@dataclass(frozen=True)
+class AttributionSettings:
+    """Which targets are attributed, by which methods besides those of the studies, and how links are read off."""
+
+    decodings: tuple[str, ...] = DECODINGS
+    extractions: tuple[str, ...] = ("ding", "kobayashi")
+    methods: tuple[str, ...] = ()  # canonical, besides those the studies need
+    sigma: float = 0.15
+    samples: int = 30
+    sigmas: tuple[float, ...] = (0.05, 0.15, 0.3)
+    samples_curve: tuple[int, ...] = (1, 5, 10, 20, 30)
+    noise_seeds: tuple[int, ...] = (1, 2, 3)
+    adaptive: float | None = None  # the risk of a wrong link that stopping early may take
+    batch_tokens: int = 4096
+    shards: int = 1
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], where: str = "attribution") -> Self:
+        """Returns the settings of checked values; methods become canonical. Raises for a method that is unknown."""
+        values = {field.name: content[field.name] for field in fields(cls) if field.name in content}
+        made: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        made["methods"] = _canonical(content.get("methods", ()), f"{where}.methods")
+        return cls(**made)
+
+
+def _canonical(methods: Iterable[str], where: str) -> tuple[str, ...]:
+    """Returns the methods in canonical form; the same one twice, however it is written, is an error."""
+    found: list[str] = []
+    for place, text in enumerate(methods):
+        try:
+            method = parse(text)
+        except ConfigError as error:
+            raise ConfigError(f"{where}[{place}]: {error}") from None
+        if method.text in found:
+            raise ConfigError(f"{where}[{place}]: {text!r} stands there twice")
+        found.append(method.text)
+    return tuple(found)

@@ -1,0 +1,78 @@
+"""A slow, plain version of every method: one sentence, one copy and one target position at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alignlens.attribution.noise import unit_noise
+from alignlens.attribution.registry import Method
+from alignlens.corpora.symbols import BEGIN_ID, END_ID
+from alignlens.models.contract import Seq2Seq
+
+
+def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, method: Method) -> np.ndarray:
+    """Returns the scores (target, source) of one sentence pair."""
+    settings = method.parameters
+    sigma = settings.get("sigma", 0.0)
+    embeddings = model.embed_source(torch.tensor([[*source, END_ID]])).detach()
+    copies = []
+    for copy in range(settings["n"] if sigma else 1):
+        vectors = embeddings.clone()
+        if sigma:
+            spread = embeddings.max() - embeddings.min()
+            noise = unit_noise(settings["seed"], number, [copy], *embeddings.shape[1:])
+            vectors = vectors + sigma * spread * noise
+        copies.append(_copy(model, vectors, embeddings, target, method))
+    if "attention" in method.name:
+        return torch.stack(copies).mean(0).numpy()
+    if settings.get("order", "clip_then_mean") in ("clip_then_mean", "normalise_then_mean"):
+        return torch.stack([_normalised(scores) for scores in copies]).mean(0).numpy()
+    return _normalised(torch.stack(copies).mean(0)).numpy()
+
+
+def _copy(model: Seq2Seq, vectors: Tensor, embeddings: Tensor, target: list[int], method: Method) -> Tensor:
+    settings = method.parameters
+    leaf = vectors.detach().requires_grad_()
+    mask = torch.ones(leaf.shape[:2], dtype=torch.bool)
+    prefix = model.embed_target(torch.tensor([[BEGIN_ID, *target]]))
+    decoded = model.decode(model.encode(leaf, mask), prefix, trace=True)
+    if "attention" in method.name:
+        return _attention(model, [layer.weights[0].detach() for layer in decoded.cross], settings)
+    probabilities = torch.softmax(model.logits(decoded.states), -1)[0]
+    rows = []
+    for position, label in enumerate([*target, END_ID]):
+        if settings["label"] == "runner_up":
+            order = probabilities[position].argsort(descending=True)
+            label = int(order[1] if order[0] == label else order[0])
+        explained = probabilities[position, label]
+        if settings["score"] == "log_p":
+            explained = explained.log()
+        (gradient,) = torch.autograd.grad(explained, leaf, retain_graph=True)
+        if method.name.startswith("li") and settings["reading"] == "mean_abs":
+            rows.append(gradient[0].abs().mean(-1))
+        else:
+            signed = (gradient[0] * embeddings[0]).sum(-1)
+            rows.append(signed.abs() if method.name.startswith("li") else signed)
+    return torch.stack(rows)
+
+
+def _attention(model: Seq2Seq, cross: list[Tensor], settings: dict[str, object]) -> Tensor:
+    layer, head = settings["layer"], settings["head"]
+    if layer == "paper":
+        layer = "mean" if model.paper_attention == "mean" else len(cross) - 1
+    weights = torch.stack(cross).mean(0) if layer == "mean" else cross[layer]
+    weights = weights.mean(0) if head == "mean" else weights[head]
+    return torch.cat((weights[1:], weights[-1:])) if settings["step"] == "in" else weights
+
+
+def _normalised(scores: Tensor) -> Tensor:
+    rows = []
+    for row in scores:
+        positive = row.clamp(min=0)
+        if positive.sum() > 0:
+            rows.append(positive / positive.sum())
+        else:
+            rows.append(torch.nn.functional.one_hot(row.argmax(), len(row)).to(row))
+    return torch.stack(rows)

@@ -1,0 +1,290 @@
+"""Named matrices of many sentences on disk: written in any order, read one at a time, put together from shards.
+
+A folder holds ``000.f32``, ``001.f32`` ... (one file per name: the matrices of all sentences one after the other, in
+sentence order), ``numbers.npy`` (which sentences), ``shapes.npy`` (rows and columns of each) and ``facts.json`` (the
+names, and what the writer wants to be known). Equal matrices are equal bytes, whatever the order they were written in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from contextlib import ExitStack
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from alignlens.errors import InputError, ToolError
+from alignlens.io.atomic import atomic_directory, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Matrix = NDArray[np.float32]
+
+STATISTICS = "statistics"
+"""The fact whose numbers are added up over shards; every other fact must be the same in all of them."""
+
+_FORMAT, _VERSION = "alignlens matrices", 1
+_FACTS = "facts.json"
+_TYPE = np.dtype("<f4")
+_ADVICE = "Make it again with the command that wrote it."
+
+
+def _file_of(place: int) -> str:
+    return f"{place:03d}.f32"
+
+
+def _offsets(shapes: Integers) -> Integers:
+    """Returns where the matrix of each sentence starts, in numbers, and the end of the last one."""
+    return np.concatenate(([0], np.cumsum(shapes[:, 0] * shapes[:, 1]))).astype(np.int64)
+
+
+class MatrixWriter:
+    """Writes one matrix per name and sentence; the folder appears, complete, when the block ends without an error.
+
+    ``shapes[k]`` is the shape of the matrices of sentence ``numbers[k]``; without ``numbers`` the sentences are
+    0, 1, 2 ... ``facts`` are written when the block ends, so that counters in them may still change inside it.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        names: Sequence[str],
+        shapes: Integers,
+        facts: Mapping[str, Any],
+        numbers: Integers | None = None,
+    ) -> None:
+        numbers = np.arange(len(shapes)) if numbers is None else np.asarray(numbers, dtype=np.int64)
+        shapes = np.asarray(shapes, dtype=np.int64).reshape(-1, 2)
+        if numbers.shape != (len(shapes),) or (shapes < 0).any():
+            raise ValueError(f"{len(shapes)} shapes for sentence numbers of shape {numbers.shape}")
+        if len(set(names)) != len(names) or len(np.unique(numbers)) != len(numbers):
+            raise ValueError("a name or a sentence number given twice")
+        order = np.argsort(numbers)
+        self.folder, self.names, self.facts = Path(folder), list(names), facts
+        self._numbers, self._shapes = numbers[order].astype(np.int64), shapes[order]
+        self._places = {number: place for place, number in enumerate(self._numbers.tolist())}
+        self._starts = _offsets(self._shapes)
+        self._written = np.zeros(len(shapes), dtype=bool)
+        self._temporary = self.folder
+        self._files: list[int] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        _check_replaceable(self.folder)
+        with ExitStack() as stack:
+            self._temporary = stack.enter_context(atomic_directory(self.folder))
+            for place in range(len(self.names)):
+                path = self._temporary / _file_of(place)
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                stack.callback(os.close, file)
+                os.ftruncate(file, int(self._starts[-1]) * _TYPE.itemsize)
+                self._files.append(file)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            if not self._written.all():
+                missing = self._numbers[~self._written]
+                raise ToolError(
+                    f"{self.folder}: no scores of {len(missing)} of {len(self._numbers)} sentences (the first is number"
+                    f" {missing[0]}); nothing was kept. Run the same command again."
+                )
+            np.save(self._temporary / "numbers.npy", self._numbers)
+            np.save(self._temporary / "shapes.npy", self._shapes)
+            # As they will be read: whatever is no text among the keys would be sorted otherwise the next time.
+            facts = json.loads(json.dumps(dict(self.facts)))
+            content = {"format": _FORMAT, "version": _VERSION, "names": self.names, "facts": facts}
+            write_json(self._temporary / _FACTS, content)
+
+    def write(self, number: int, matrices: Mapping[str, Matrix]) -> None:
+        """Writes all matrices of one sentence."""
+        place = self._places.get(number)
+        if place is None:
+            raise self._refusal(number, "is not one of the sentences of this folder")
+        if self._written[place]:
+            raise self._refusal(number, "was written before")
+        if set(matrices) != set(self.names):
+            wrong = sorted(set(matrices) ^ set(self.names))
+            raise self._refusal(number, f"{'lacks' if wrong[0] in self.names else 'has an unknown'} {wrong[0]!r}")
+        shape = self.shape(number)
+        for file, name in zip(self._files, self.names, strict=True):
+            matrix = matrices[name]
+            if matrix.shape != shape:
+                raise self._refusal(number, f"{name}: a matrix of shape {matrix.shape}, expected {shape}")
+            if not np.isfinite(matrix).all():
+                raise self._refusal(number, f"{name}: a score that is not a finite number")
+            self._put(file, np.ascontiguousarray(matrix, dtype=_TYPE).tobytes(), int(self._starts[place]))
+        self._written[place] = True
+
+    def shape(self, number: int) -> tuple[int, int]:
+        """Returns the rows and columns of the matrices of a sentence."""
+        rows, columns = self._shapes[self._places[number]].tolist()
+        return rows, columns
+
+    def _put(self, file: int, content: bytes, start: int) -> None:
+        rest, place = memoryview(content), start * _TYPE.itemsize
+        try:
+            while rest:
+                done = os.pwrite(file, rest, place)
+                rest, place = rest[done:], place + done
+        except OSError as error:
+            raise ToolError(
+                f"{self.folder}: cannot be written ({error.strerror}). Make room, then run the same command again."
+            ) from None
+
+    def _refusal(self, number: int, problem: str) -> ToolError:
+        return ToolError(f"{self.folder}: sentence {number}: {problem}. This is no fault of the text; report it.")
+
+
+class Matrices:
+    """The matrices of a folder, read when they are asked for; memory use does not depend on how many there are."""
+
+    def __init__(
+        self, folder: Path, names: list[str], facts: dict[str, Any], numbers: Integers, shapes: Integers
+    ) -> None:
+        self.folder, self.names, self.facts = folder, names, facts
+        self.numbers, self.shapes = numbers, shapes
+        self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        self._starts = _offsets(shapes)
+        self._files: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Returns the matrices in a folder, after checks that do not read them."""
+        folder = Path(folder)
+        names, facts = _described(folder)
+        numbers, shapes = _integers(folder / "numbers.npy", 1), _integers(folder / "shapes.npy", 2)
+        if shapes.shape != (len(numbers), 2) or (shapes < 0).any() or (np.diff(numbers) <= 0).any():
+            raise InputError("damaged: sentence numbers and shapes do not fit.", folder, advice=_ADVICE)
+        expected = int(_offsets(shapes)[-1]) * _TYPE.itemsize
+        for place in range(len(names)):
+            path = folder / _file_of(place)
+            size = path.stat().st_size if path.is_file() else None
+            if size != expected:
+                problem = "no such file." if size is None else f"truncated: {size} bytes instead of {expected}."
+                raise InputError(problem, path, advice=_ADVICE)
+        return cls(folder, names, facts, numbers, shapes)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def shape(self, number: int) -> tuple[int, int]:
+        """Returns the rows and columns of the matrices of a sentence."""
+        rows, columns = self.shapes[self._place(number)].tolist()
+        return rows, columns
+
+    def matrix(self, name: str, number: int) -> Matrix:
+        """Returns one matrix, which cannot be written to."""
+        place = self._place(number)
+        start, stop = int(self._starts[place]), int(self._starts[place + 1])
+        content = os.pread(self._file(name), (stop - start) * _TYPE.itemsize, start * _TYPE.itemsize)
+        if len(content) != (stop - start) * _TYPE.itemsize:
+            raise InputError("became shorter while it was read.", self.folder, advice=_ADVICE)
+        matrix: Matrix = np.frombuffer(content, _TYPE).reshape(self.shape(number))
+        return matrix
+
+    def _place(self, number: int) -> int:
+        if number not in self._places:
+            raise IndexError(f"sentence {number} is not in {self.folder}")
+        return self._places[number]
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            file = os.open(self.folder / _file_of(self.names.index(name)), os.O_RDONLY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, file)
+            self._files[name] = file
+        return self._files[name]
+
+
+def gather(folders: Sequence[Path], out: Path) -> None:
+    """Writes the folder that one run over all sentences would have written, from those of its shards."""
+    shards = [Matrices.open(folder) for folder in folders]
+    if not shards:
+        raise ValueError("no shards to gather")
+    first = shards[0]
+    for shard in shards[1:]:
+        if shard.names != first.names:
+            raise InputError(f"other names than {first.folder}.", shard.folder, advice=_ADVICE)
+        keys = (first.facts.keys() | shard.facts.keys()) - {STATISTICS}
+        if different := sorted(key for key in keys if first.facts.get(key) != shard.facts.get(key)):
+            raise InputError(f"{different[0]!r} differs from that of {first.folder}.", shard.folder, advice=_ADVICE)
+    numbers = np.concatenate([shard.numbers for shard in shards])
+    if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
+        raise InputError(
+            f"with {len(shards) - 1} other shards: not every sentence from 0 to {numbers.max()} once.",
+            first.folder,
+            advice="Give each shard of one run once.",
+        )
+    facts = dict(first.facts)
+    if STATISTICS in facts:
+        facts[STATISTICS] = _added([shard.facts.get(STATISTICS, {}) for shard in shards])
+    shapes = np.concatenate([shard.shapes for shard in shards])
+    with MatrixWriter(out, first.names, shapes, facts, numbers) as writer:
+        for shard in shards:
+            for number in shard.numbers.tolist():
+                writer.write(number, {name: shard.matrix(name, number) for name in shard.names})
+
+
+def _added(counters: list[Any]) -> Any:
+    """Returns the sum of numbers, or of mappings or lists of them by place; what is no number stays the first's."""
+    if isinstance(counters[0], dict):
+        keys = {key: None for counter in counters for key in counter}
+        return {key: _added([counter[key] for counter in counters if key in counter]) for key in keys}
+    if isinstance(counters[0], list):
+        columns = zip_longest(*counters, fillvalue=0)
+        return [_added(list(column)) for column in columns]
+    if isinstance(counters[0], (int, float)) and not isinstance(counters[0], bool):
+        return sum(counters)
+    return counters[0]
+
+
+def _described(folder: Path) -> tuple[list[str], dict[str, Any]]:
+    """Returns names and facts, after checking that the folder is one that we can read."""
+    if not folder.is_dir():
+        raise InputError("no such folder of scores.", folder, advice="Check the path.")
+    path = folder / _FACTS
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"not a folder of scores: it has no {_FACTS}.", folder, advice="Check the path.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error}).", path, advice=_ADVICE) from None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT or found.get("version") != _VERSION:
+        raise InputError(f"not {_FORMAT} in version {_VERSION}.", path, advice=_ADVICE)
+    names, facts = found.get("names"), found.get("facts")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not isinstance(facts, dict):
+        raise InputError("damaged: names or facts are missing.", path, advice=_ADVICE)
+    return names, facts
+
+
+def _integers(path: Path, dimensions: int) -> Integers:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice=_ADVICE) from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"cannot be read ({' '.join(str(error).split())}).", path, advice=_ADVICE) from None
+    if not isinstance(found, np.ndarray) or found.dtype.kind != "i" or found.ndim != dimensions:
+        raise InputError("damaged: not whole numbers.", path, advice=_ADVICE)
+    return found.astype(np.int64)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raises if writing would remove something else than matrices."""
+    if folder.exists() and not (folder.is_dir() and ((folder / _FACTS).is_file() or not any(folder.iterdir()))):
+        raise InputError("exists, holds something else, and would be replaced.", folder, advice="Name a new folder.")

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from alignlens.metrics.entropy import corpus_entropy, row_entropies
+
+ONE_HOT = np.array([[0, 1, 0]], dtype=np.float32)
+
+
+def uniform(rows: int, columns: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    return np.full((rows, columns), 1 / columns, dtype=np.float32)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 100])
+def test_a_uniform_row_has_the_natural_logarithm_of_its_length(columns: int) -> None:
+    assert row_entropies(uniform(3, columns)) == pytest.approx([math.log(columns)] * 3, abs=1e-12)
+
+
+def test_a_row_with_one_cell_has_none_and_zero_times_its_logarithm_is_zero() -> None:
+    found = row_entropies(np.array([[0, 1, 0], [0.5, 0, 0.5], [1, 0, 0]], dtype=np.float32))
+    assert found.tolist() == [0, math.log(2), 0]
+    assert not np.signbit(found).any()
+
+
+def test_a_known_distribution() -> None:
+    row = [0.7, 0.2, 0.1]
+    expected = -sum(p * math.log(p) for p in row)
+    assert row_entropies(np.array([row])) == pytest.approx([expected], abs=1e-15)
+
+
+def test_rounding_is_taken_out() -> None:
+    assert row_entropies(uniform(1, 4) * np.float32(1.0008)) == pytest.approx([math.log(4)], abs=1e-7)
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [math.nan, 1.0], [0.0, 0.0]])
+def test_a_row_that_is_no_distribution_is_an_error(row: list[float]) -> None:
+    with pytest.raises(ValueError, match="row 1 is no distribution"):
+        row_entropies(np.array([[1.0, 0.0], row]))
+    with pytest.raises(ValueError, match="sentence 1: row 0 is no distribution"):
+        corpus_entropy([ONE_HOT, np.array([row])])
+
+
+def test_the_two_means_differ_where_sentences_have_different_lengths() -> None:
+    # One row with log 8, three rows with 0.
+    found = corpus_entropy(iter([uniform(1, 8), np.repeat(ONE_HOT, 3, axis=0)]))
+    assert found.rows == 4
+    assert found.sentence_mean == pytest.approx(math.log(8) / 2)
+    assert found.row_mean == pytest.approx(math.log(8) / 4)
+
+
+def test_nothing_has_no_mean() -> None:
+    found = corpus_entropy([])
+    assert (math.isnan(found.sentence_mean), math.isnan(found.row_mean), found.rows) == (True, True, 0)

@@ -1,0 +1,246 @@
+"""Scores on disk: what goes in comes out, in any order and from any shards, and nothing damaged is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from alignlens.errors import InputError, ToolError
+from alignlens.io.matrices import Matrices, MatrixWriter, gather
+
+NAMES = ["ding_grad", "ding_smoothgrad,sigma=0.05"]
+SHAPES = np.array([[2, 3], [1, 1], [4, 2], [0, 5], [3, 3]])
+FACTS = {"methods": NAMES, "decoding": "forced", "source_begin": False}
+
+
+def matrices_of(number: int, shapes: NDArray[np.int64] = SHAPES) -> dict[str, NDArray[np.float32]]:
+    generator = np.random.default_rng(number)
+    return {name: generator.random(tuple(shapes[number]), dtype=np.float32) for name in NAMES}
+
+
+def write(folder: Path, order: list[int], numbers: list[int] | None = None) -> Path:
+    """Writes the sentences of a shard (or all) in some order, and counts rows as an attribution does."""
+    held = list(range(len(SHAPES))) if numbers is None else numbers
+    facts = {**FACTS, "statistics": {"rows": 0, "copies": {"of": 0, 7: 1, 10: 1}, "by_length": [0, 0], "kind": "x"}}
+    given_numbers = None if numbers is None else np.array(numbers, dtype=np.int64)
+    with MatrixWriter(folder, NAMES, SHAPES[held], facts, given_numbers) as writer:
+        for number in order:
+            writer.write(number, matrices_of(number))
+            facts["statistics"]["rows"] += int(SHAPES[number][0])
+            facts["statistics"]["by_length"][number % 2] += 1
+            facts["statistics"]["copies"]["of"] += 30
+        if 0 not in held:  # what every run counts once, this shard does not
+            facts["statistics"]["copies"] |= {7: 0, 10: 0}
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "scores", [0, 1, 2, 3, 4])
+
+
+def test_every_matrix_comes_back(folder: Path) -> None:
+    scores = Matrices.open(folder)
+    assert (len(scores), scores.names, scores.numbers.tolist()) == (5, NAMES, [0, 1, 2, 3, 4])
+    assert scores.facts["decoding"] == "forced"
+    assert scores.facts["statistics"]["rows"] == 10
+    for number in (4, 0, 3, 1, 2):
+        assert scores.shape(number) == tuple(SHAPES[number])
+        for name, matrix in matrices_of(number).items():
+            found = scores.matrix(name, number)
+            assert found.dtype == np.float32
+            assert np.array_equal(found, matrix)
+    with pytest.raises(ValueError, match="read-only"):
+        scores.matrix(NAMES[0], 0)[0, 0] = 1
+    with pytest.raises(IndexError, match="sentence 5"):
+        scores.matrix(NAMES[0], 5)
+    assert sorted(content(folder)) == ["000.f32", "001.f32", "facts.json", "numbers.npy", "shapes.npy"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(5)), st.lists(st.integers(0, 2), min_size=5, max_size=5), st.permutations(range(3)))
+def test_order_and_shards_make_no_difference(
+    tmp_path_factory: pytest.TempPathFactory, order: list[int], shard_of: list[int], shards: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("scores")
+    whole = content(write(folder / "whole", [0, 1, 2, 3, 4]))
+    assert content(write(folder / "other", order)) == whole
+    parts = []
+    for shard in shards:
+        held = [number for number in range(5) if shard_of[number] == shard]
+        parts.append(write(folder / f"part{shard}", [number for number in order if number in held], held))
+    gather(parts, folder / "gathered")
+    assert content(folder / "gathered") == whole
+
+
+def test_sentence_numbers_need_not_be_in_order(tmp_path: Path) -> None:
+    write(tmp_path / "one", [4, 2], [4, 2])
+    write(tmp_path / "two", [4, 2], [2, 4])
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+    scores = Matrices.open(tmp_path / "one")
+    assert scores.numbers.tolist() == [2, 4]
+    assert np.array_equal(scores.matrix(NAMES[1], 4), matrices_of(4)[NAMES[1]])
+
+
+def wrong_shape(writer: MatrixWriter) -> None:
+    writer.write(0, {**matrices_of(0), NAMES[1]: matrices_of(2)[NAMES[1]]})
+
+
+def not_a_number(writer: MatrixWriter) -> None:
+    matrices = matrices_of(0)
+    matrices[NAMES[1]][1, 2] = np.nan
+    writer.write(0, matrices)
+
+
+def twice(writer: MatrixWriter) -> None:
+    writer.write(0, matrices_of(0))
+    writer.write(0, matrices_of(0))
+
+
+WRONG = {
+    "shape": (wrong_shape, r"sentence 0: ding_smoothgrad,sigma=0.05: a matrix of shape \(4, 2\), expected \(2, 3\)"),
+    "nan": (not_a_number, "sentence 0: ding_smoothgrad,sigma=0.05: a score that is not a finite number"),
+    "twice": (twice, "sentence 0: was written before"),
+    "unknown sentence": (lambda writer: writer.write(9, matrices_of(0)), "sentence 9: is not one of the sentences"),
+    "missing name": (lambda writer: writer.write(0, {NAMES[0]: matrices_of(0)[NAMES[0]]}), "lacks 'ding_smoothgrad,"),
+    "foreign name": (lambda writer: writer.write(0, {**matrices_of(0), "x": SHAPES}), "has an unknown 'x'"),
+    "missing sentences": (lambda writer: writer.write(1, matrices_of(1)), "no scores of 4 of 5 .* number 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_is_wrong_is_told_and_leaves_nothing(tmp_path: Path, mistake: str) -> None:
+    do, message = WRONG[mistake]
+    with pytest.raises(ToolError, match=message), MatrixWriter(tmp_path / "scores", NAMES, SHAPES, FACTS) as writer:
+        do(writer)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_leaves_the_old_folder_and_another_folder_is_not_replaced(tmp_path: Path, folder: Path) -> None:
+    before = content(folder)
+    with pytest.raises(ToolError, match="no scores"), MatrixWriter(folder, NAMES, SHAPES, FACTS):
+        pass
+    assert content(folder) == before
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/thesis.tex").touch()
+    with pytest.raises(InputError, match="would be replaced"), MatrixWriter(tmp_path / "home", NAMES, SHAPES, FACTS):
+        pass
+    assert (tmp_path / "home/thesis.tex").is_file()
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with (
+        pytest.raises(ToolError, match="No space left"),
+        MatrixWriter(tmp_path / "scores", NAMES, SHAPES, FACTS) as writer,
+    ):
+        writer.write(0, matrices_of(0))
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys, numpy as np
+from alignlens.io.matrices import MatrixWriter
+with MatrixWriter(sys.argv[1], ["a"], np.array([[1, 1], [1, 1]]), {}) as writer:
+    writer.write(1, {"a": np.ones((1, 1), np.float32)})
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_writer_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "scores")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "scores").exists()
+    write(tmp_path / "scores", [0, 1, 2, 3, 4])
+    assert [path.name for path in tmp_path.iterdir()] == ["scores"]  # the rest of the dead one was swept
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _describe(folder: Path, **changes: object) -> None:
+    path = folder / "facts.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+BROKEN = {
+    "absent": (lambda f: f.rename(f.with_name("elsewhere")), "no such folder"),
+    "without facts": (lambda f: (f / "facts.json").unlink(), "not a folder of scores"),
+    "cut facts": (lambda f: _cut(f / "facts.json") or _cut(f / "facts.json"), "cannot be read"),
+    "other format": (lambda f: _describe(f, format="zarr"), "not alignlens matrices"),
+    "later version": (lambda f: _describe(f, version=2), "in version 1"),
+    "no names": (lambda f: _describe(f, names=None), "damaged"),
+    "cut scores": (lambda f: _cut(f / "001.f32"), "001.f32: truncated: 95 bytes instead of 96"),
+    "without scores": (lambda f: (f / "001.f32").unlink(), "001.f32: no such file"),
+    "cut shapes": (lambda f: _cut(f / "shapes.npy"), "shapes.npy: cannot be read"),
+    "empty shapes": (lambda f: (f / "shapes.npy").write_bytes(b""), "shapes.npy: cannot be read"),
+    "foreign numbers": (lambda f: np.save(f / "numbers.npy", np.ones(5)), "not whole numbers"),
+    "other numbers": (lambda f: np.save(f / "numbers.npy", np.arange(4)), "do not fit"),
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_a_broken_folder_is_one_clear_line(folder: Path, damage: str) -> None:
+    BROKEN[damage][0](folder)
+    with pytest.raises(InputError, match=BROKEN[damage][1]) as caught:
+        Matrices.open(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_shards_that_do_not_belong_together_are_refused(tmp_path: Path, folder: Path) -> None:
+    even, odd = write(tmp_path / "even", [0, 2, 4], [0, 2, 4]), write(tmp_path / "odd", [1, 3], [1, 3])
+    for parts in ([even], [even, even, odd], [folder, odd]):
+        with pytest.raises(InputError, match=r"not every sentence from 0 to 4 once|not every sentence"):
+            gather(parts, tmp_path / "out")
+    _describe(odd, facts={**json.loads((odd / "facts.json").read_text())["facts"], "decoding": "free"})
+    with pytest.raises(InputError, match=r"odd: 'decoding' differs from that of .*even"):
+        gather([even, odd], tmp_path / "out")
+    _describe(odd, names=[NAMES[0], "attention"])
+    with pytest.raises(InputError, match="odd: other names"):
+        gather([even, odd], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+MEMORY = """
+import resource, sys, numpy as np
+from pathlib import Path
+from alignlens.io.matrices import Matrices, MatrixWriter, gather
+folder, sentences = Path(sys.argv[1]), int(sys.argv[2])
+one, names = np.full((40, 40), 0.5, np.float32), ["a", "b"]
+for shard in (0, 1):
+    numbers = np.arange(sentences)[shard::2]
+    with MatrixWriter(folder / str(shard), names, np.full((len(numbers), 2), 40), {}, numbers) as writer:
+        for number in numbers[::-1]:
+            writer.write(int(number), {"a": one, "b": one})
+gather([folder / "0", folder / "1"], folder / "all")
+scores = Matrices.open(folder / "all")
+assert sum(float(scores.matrix("b", number)[7, 7]) for number in range(sentences)) == sentences / 2
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
+    peaks = []
+    for sentences in (200, 10_000):  # 2.5 and 128 MB of scores
+        (tmp_path / str(sentences)).mkdir()
+        command = [sys.executable, "-c", MEMORY, str(tmp_path / str(sentences)), str(sentences)]
+        peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    assert peaks[1] - peaks[0] < 15, peaks

@@ -1,0 +1,186 @@
+"""The tables of the study of Ding et al. 2019 in the form of the paper, each cell printed and measured."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from alignlens.report.render import Cell, Table
+from alignlens.studies.ding2019.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+from alignlens.studies.ding2019.layout import FORCED, FREE, GROW_DIAG, GROW_DIAG_FINAL, NOISY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.studies.ding2019.claims import Verdict
+    from alignlens.studies.ding2019.results import Results
+    from alignlens.studies.ding2019.tables import Estimate, StudyCell, StudyTable
+
+_NONE = Cell("–", muted=True)
+_TITLES = {
+    "1": "Table 1, forced decoding: alignment error rate (%)",
+    "2": "Table 2, free decoding: alignment error rate (%) against the links of fast_align online",
+    "3": "Table 3: entropy (nats) of the scores of a target piece, by noise level σ",
+    "variants": "Variants, forced decoding: alignment error rate (%) and what each changes",
+}
+_AGREES = "The difference is ours minus print, bold where the printed number lies within our interval."
+
+
+def study_table(shown: StudyTable, results: Results) -> Table:
+    """Returns a table: two columns of names, then what is known of every column of the paper."""
+    error_rates = shown.table in ("1", "2")
+    parts = {
+        "1": ("print", "ours", "CI", "Δ"),
+        "2": ("print", "ours", "CI", "Δ"),
+        "3": ("print", "ours", "Δ"),
+        "variants": ("ours", "CI", "Δ"),
+    }[shown.table]
+    names = [_column_name(shown.table, column) for column in shown.columns]
+    header = (
+        "architecture",
+        "method" if shown.table != "3" else "decoding",
+        *(f"{name} {part}" for name in names for part in parts),
+    )
+    digits = 2 if shown.table == "3" else 1
+    rows = []
+    for line in shown.lines:
+        cells = [cell for entry in line.cells for cell in _cells(entry, parts, digits)]
+        rows.append([Cell(line.group), Cell(line.label), *cells])
+    pair = " – ".join(shown.dataset.pair)
+    caption = f"{shown.dataset.name} ({pair}, {shown.dataset.sentences:,} test sentences). {_TITLES[shown.table]}"
+    notes = _notes(shown, results, error_rates)
+    return Table(f"ding2019-{shown.table}-{shown.dataset.name}", caption, header, rows, notes, labels=2)
+
+
+def claims_table(verdicts: Sequence[Verdict]) -> Table:
+    """Returns the verdicts, one row per claim."""
+    rows = []
+    for verdict in verdicts:
+        claim = verdict.claim
+        rows.append(
+            [
+                Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
+                Cell(claim.claim),
+                Cell(
+                    verdict.verdict,
+                    strong=verdict.verdict == REPRODUCED,
+                    muted=verdict.verdict == NOT_TESTABLE,
+                    detail=verdict.reason,
+                ),
+                Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.by_dataset),
+                Cell(claim.published),
+                Cell(claim.pass_rule),
+                Cell(verdict.reason or "–", muted=not verdict.reason),
+            ]
+        )
+    header = ("id", "claim", "verdict", "ours", "in print", "passes if", "remark")
+    notes = [
+        "Cells are columns of the tables for every dataset, model and seed; noise seeds are averaged within a cell. "
+        "claims.csv has the tests and the counts by dataset.",
+        f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
+    ]
+    return Table(
+        "ding2019-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
+    )
+
+
+def _column_name(table: str, column: str) -> str:
+    if table != "3":
+        return column
+    return column if column == "attention" else f"σ={column}"
+
+
+def _cells(cell: StudyCell, parts: Sequence[str], digits: int) -> list[Cell]:
+    made = {
+        "print": _printed(cell, digits),
+        "ours": _measured(cell.ours, digits),
+        "CI": _interval(cell.ours, digits),
+        "Δ": _difference(cell, digits),
+    }
+    return [made[part] for part in parts]
+
+
+def _printed(cell: StudyCell, digits: int) -> Cell:
+    if cell.printed is None:
+        return _NONE
+    quoted = not cell.printed.provenance.startswith("run by")
+    star = "*" if cell.printed.tuned else ""
+    text = f"{cell.printed.value:.{digits}f}{star}"
+    return Cell(text, cell.printed.value, muted=quoted, detail=cell.printed.provenance)
+
+
+def _measured(ours: Estimate, digits: int) -> Cell:
+    if not ours.known:
+        return Cell(ours.reason, muted=True)
+    spread = "" if math.isnan(ours.spread) else f" ±{ours.spread:.{digits}f}"
+    return Cell(
+        f"{ours.mean:.{digits}f}{spread}", ours.mean, detail=f"{ours.seeds} runs" if ours.seeds > 1 else "one run"
+    )
+
+
+def _interval(ours: Estimate, digits: int) -> Cell:
+    if math.isnan(ours.low) or math.isnan(ours.high):
+        return _NONE
+    return Cell(f"{ours.low:.{digits}f}–{ours.high:.{digits}f}", ours.high - ours.low)
+
+
+def _difference(cell: StudyCell, digits: int) -> Cell:
+    if math.isnan(cell.difference):
+        return _NONE
+    # A difference that rounds to nothing has no sign.
+    value = round(cell.difference, digits) + 0.0
+    text = f"{value:+.{digits}f}" if value else f"{0:.{digits}f}"
+    return Cell(text, cell.difference, strong=cell.printed is not None and cell.agrees)
+
+
+def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
+    notes = []
+    if shown.dataset.published is None and shown.table != "variants":
+        notes.append("The paper has no numbers for this text, hence no difference to them.")
+    elif error_rates:
+        notes.append(_AGREES)
+    if results.intervals and shown.table != "3":
+        notes.append(f"CI: {'; '.join(results.intervals)}.")
+    notes.append(_seeds_note(shown, results))
+    if shown.table == "1":
+        notes += [
+            f"bidir: models by {GROW_DIAG_FINAL}. Aligners that the paper quotes are printed by {GROW_DIAG}; "
+            f"fast_align online, which its authors ran, by {GROW_DIAG_FINAL}. Rows named with or "
+            "without final have the other one.",
+            "GIZA++ is IBM4 here, Zenkel et al. are in print only, and eflomal is not in the paper.",
+        ]
+    if any(cell.printed and cell.printed.tuned for line in shown.lines for cell in line.cells):
+        notes.append("* The authors chose noise and copies on sentences of this cell.")
+    if any(
+        cell.printed and not cell.printed.provenance.startswith("run by") for line in shown.lines for cell in line.cells
+    ):
+        notes.append("Printed numbers in italics are quoted from elsewhere.")
+    if shown.table == "3":
+        notes.append("Mean over the pieces of a sentence, then over sentences, END included.")
+    if shown.table == "variants":
+        notes.append(
+            "Δ is against the row of Table 1 that is varied, under the same noise. Absolute product: |e·g|, where Li "
+            "et al. take the mean of |g|. Links by words: scores are summed over source pieces and averaged over "
+            "target pieces, and END may win. True gradient: without the scaling of the encoder's gradient that "
+            "FConv has in training."
+        )
+    return [note for note in notes if note]
+
+
+def _seeds_note(shown: StudyTable, results: Results) -> str:
+    decodings = {"1": (FORCED,), "2": (FREE,), "variants": (FORCED,)}.get(shown.table, (FORCED, FREE))
+    runs = [run for decoding in decodings for run in results.runs(shown.dataset.name, decoding=decoding)]
+    if not runs:
+        return ""
+    seeds = len({run.seed for run in runs})
+    noise = {
+        score.noise_seed
+        for run in runs
+        for (method, _, _), scores in run.scores.items()
+        if method in {results.protocol.method(name) for name in NOISY}
+        for score in scores
+    }
+    told = f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
+    noisy = f"σ = {results.protocol.sigma:g}, n = {results.protocol.samples}"
+    spread = "; ± is the standard deviation over them" if seeds > 1 or len(noise) > 1 else ""
+    return f"Ours: mean over {told} (noise: {noisy}){spread}."

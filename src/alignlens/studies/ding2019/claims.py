@@ -1,0 +1,184 @@
+"""The verdicts: every claim of the paper against the numbers of a results folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.studies.ding2019 import published, rules
+from alignlens.studies.ding2019.evidence import Evidence, entropy, error_rate
+from alignlens.studies.ding2019.labels import ATTENTION
+from alignlens.studies.ding2019.layout import ARCHITECTURES, FORCED, FREE, METHODS, SIGMAS
+from alignlens.studies.ding2019.rules import Finding, architecture_order, better
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from alignlens.studies.ding2019.labels import LabelChange
+    from alignlens.studies.ding2019.results import Results
+
+REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
+COLUMNS = ("id", "claim", "verdict", "numbers", "reason", "test", "pass_rule", "published", "priority", "by_dataset")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, what became of it here, and why."""
+
+    claim: published.Claim
+    verdict: str
+    numbers: str
+    reason: str
+    by_dataset: str
+
+    def record(self) -> dict[str, str]:
+        """Returns the verdict as a row of claims.csv."""
+        values = {name: getattr(self.claim, name) for name in COLUMNS if hasattr(self.claim, name)}
+        mine = {name: getattr(self, name) for name in ("verdict", "numbers", "reason", "by_dataset")}
+        return {name: {**values, **mine}[name] for name in COLUMNS}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The test of a claim and what it cannot do without; no architecture named means any of them."""
+
+    test: Callable[[Evidence], Finding]
+    architectures: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    decodings: tuple[str, ...] = (FORCED,)
+    aligners: tuple[str, ...] = ()
+    sigmas: tuple[float, ...] = ()
+    entropy: bool = False
+
+
+_ALL = tuple(ARCHITECTURES)
+_BOTH = (FORCED, FREE)
+_SALIENCY = ("attention", "ding_grad")
+_SMOOTHED = ("attention", "ding_smoothgrad")
+_UNSIGNED = ("li_grad", "li_smoothgrad", "ding_smoothgrad")
+
+RULES: dict[str, Rule] = {
+    "D01": Rule(better("ding_smoothgrad", "attention"), methods=_SMOOTHED),
+    "D02": Rule(better("ding_smoothgrad", "attention", decoding=FREE), methods=_SMOOTHED, decodings=(FREE,)),
+    "D03": Rule(better("ding_grad", "attention", ("fconv",), more_than=1 / 2), ("fconv",), _SALIENCY),
+    "D04": Rule(better("attention", "ding_grad", ("lstm", "transformer")), ("lstm", "transformer"), _SALIENCY),
+    "D05": Rule(rules.penalty_by_architecture, _ALL, _SALIENCY),
+    "D06": Rule(better("ding_smoothgrad", "ding_grad"), methods=("ding_grad", "ding_smoothgrad")),
+    "D07": Rule(
+        better("ding_smoothgrad", "ding_grad", decoding=FREE),
+        methods=("ding_grad", "ding_smoothgrad"),
+        decodings=(FREE,),
+    ),
+    "D08": Rule(rules.gain_over_attention, methods=_SMOOTHED),
+    "D09": Rule(rules.no_better_with_noise, methods=("attention", "smoothed_attention")),
+    "D10": Rule(rules.signed_beats_unsigned, ("fconv", "lstm"), _UNSIGNED),
+    "D11": Rule(rules.nearly_equal_on_transformer, ("transformer",), ("li_smoothgrad", "ding_smoothgrad")),
+    "D12": Rule(rules.giza_is_best, methods=("attention",), aligners=("ibm4 offline", "fast_align offline")),
+    "D13": Rule(rules.ahead_of_fast_align, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
+    "D14": Rule(rules.largest_lead, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
+    "D15": Rule(architecture_order(("attention",)), _ALL, ("attention",)),
+    "D16": Rule(architecture_order(tuple(METHODS), more_than=2 / 3), _ALL, tuple(METHODS)),
+    "D17": Rule(rules.fewer_errors_when_free, methods=("attention",), decodings=_BOTH),
+    "D18": Rule(rules.flatter_with_noise, sigmas=SIGMAS, entropy=True),
+    "D19": Rule(rules.sharper_when_free, methods=("attention",), decodings=_BOTH, sigmas=SIGMAS, entropy=True),
+    "D20": Rule(rules.transformer_attention_is_sharpest, _ALL, ("attention",), _BOTH, entropy=True),
+    "D21": Rule(rules.middle_noise_is_best, ("transformer",), sigmas=(0.0, 0.15, 0.3)),
+    "D22": Rule(rules.sign_matters, methods=("ding_grad", "ding_smoothgrad", "li_grad,reading=abs_dot")),
+}
+
+
+def judge(results: Results, changes: Sequence[LabelChange] = ()) -> list[Verdict]:
+    """Returns the verdict on every claim; ``changes`` are those of labels.label_changes."""
+    evidence = Evidence(results)
+    return [_verdict(claim, evidence, changes) for claim in published.claims()]
+
+
+def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Returns how many claims got each verdict."""
+    return {name: sum(item.verdict == name for item in verdicts) for name in (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)}
+
+
+def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Returns the rows of claims.csv."""
+    return [verdict.record() for verdict in verdicts]
+
+
+def _verdict(claim: published.Claim, evidence: Evidence, changes: Sequence[LabelChange]) -> Verdict:
+    if claim.id == "D23":
+        finding, missing = depends_on_the_word(changes), _missing(evidence, Rule(rules.sign_matters))
+        missing = missing or "no score matrices of the runner-up (label=runner_up) below attributions/"
+    else:
+        rule = RULES[claim.id]
+        missing = _missing(evidence, rule)
+        finding = Finding(None) if missing else rule.test(evidence)
+    if finding.passed is None:
+        return Verdict(claim, NOT_TESTABLE, "", missing or "no cell has all the numbers that the test compares", "")
+    verdict = REPRODUCED if finding.passed else NOT_REPRODUCED
+    reason = "; ".join(part for part in (_not_in_print(claim, finding), finding.remark) if part)
+    return Verdict(claim, verdict, finding.numbers, reason, finding.by_dataset)
+
+
+def _not_in_print(claim: published.Claim, finding: Finding) -> str:
+    if finding.passed or claim.print_passes != "no":
+        return ""
+    return "the printed numbers do not pass this rule either"
+
+
+def _missing(evidence: Evidence, rule: Rule) -> str:
+    """Returns the most general thing that a test lacks, or nothing."""
+    there = evidence.architectures()
+    if not there:
+        return "no attributed models"
+    if absent := [ARCHITECTURES[name] for name in rule.architectures if name not in there]:
+        return f"no {' and no '.join(absent)} model"
+    protocol = evidence.results.protocol
+    for decoding in rule.decodings:
+        runs = evidence.runs(rule.architectures, decoding)
+        if not runs:
+            return f"no {decoding} decoding"
+        measure = entropy if rule.entropy else error_rate
+        wanted = [_method(evidence, name) for name in rule.methods] + [protocol.at_sigma(s) for s in rule.sigmas]
+        for method in wanted:
+            if all(measure(run, method, links) is None for run in runs for links in _links(evidence, run.dataset)):
+                return f"{'no entropy of ' if rule.entropy else ''}{method}{'' if rule.entropy else ' was not run'}"
+    found = {f"{run.aligner} {run.text}" for run in evidence.results.aligners}
+    if absent := [name for name in rule.aligners if name not in found]:
+        return f"{' and '.join(absent)} {'was' if len(absent) == 1 else 'were'} not run"
+    return ""
+
+
+def _method(evidence: Evidence, name: str) -> str:
+    name, _, changes = name.partition(",")
+    return evidence.results.protocol.method(name, **dict(part.split("=") for part in changes.split(",") if part))
+
+
+def _links(evidence: Evidence, dataset: str) -> tuple[str, ...]:
+    return evidence.columns(dataset, FREE)
+
+
+def depends_on_the_word(changes: Sequence[LabelChange]) -> Finding:
+    """D23: attention never changes with the word, saliency sometimes does."""
+    attention = [change for change in changes if change.method == ATTENTION and change.pieces]
+    saliency = [change for change in changes if change.method != ATTENTION and change.pieces]
+    if not attention or not saliency:
+        return Finding(None)
+    names = list(dict.fromkeys(change.method for change in changes))
+    told = ", ".join(f"{name} {_rate(change for change in changes if change.method == name)}" for name in names)
+    datasets = sorted({change.dataset for change in changes})
+    by_dataset = "; ".join(
+        f"{dataset} "
+        + ", ".join(
+            f"{name} {_rate(change for change in changes if (change.dataset, change.method) == (dataset, name))}"
+            for name in names
+        )
+        for dataset in datasets
+    )
+    same = not any(change.changed for change in attention)
+    changing = {change.method for change in saliency if change.changed} == {change.method for change in saliency}
+    return Finding(same and changing, f"best source piece changes: {told}", by_dataset)
+
+
+def _rate(changes: Any) -> str:
+    found = list(changes)
+    pieces = sum(change.pieces for change in found)
+    return f"{100 * sum(change.changed for change in found) / pieces:.1f} %" if pieces else "not run"

@@ -1,0 +1,111 @@
+"""The sentences of the figures: pieces, gold links and the score matrices of several models and methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alignlens.alignment.gold import read_gold
+from alignlens.io.matrices import Matrices
+from alignlens.io.text import read_lines, words
+from alignlens.studies.ding2019.labels import score_folder
+from alignlens.studies.ding2019.layout import ARCHITECTURES, FORCED
+from alignlens.subwords.spans import word_of_piece
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from alignlens.alignment.gold import Gold
+    from alignlens.studies.ding2019.results import Dataset, Results
+
+_WORDS = range(6, 13)
+_USUAL_WORDS = 8
+_MOST_PIECES = 12
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a sentence pair in pieces, and the word that each piece belongs to."""
+
+    pieces: list[str]
+    word_of_piece: list[int]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A test sentence as a model reads it (source) and is given it (target); gold links of words likewise."""
+
+    dataset: str
+    direction: str
+    number: int
+    source: Side
+    target: Side
+    sure: list[tuple[int, int]]
+    possible: list[tuple[int, int]]
+    rows: dict[str, dict[str, NDArray[np.float32]]]
+    """Matrices by model and method: target pieces with END x source pieces with END."""
+
+
+def read_example(results: Results, dataset: Dataset) -> Example | None:
+    """Returns the sentence to draw of a dataset, or None where text, gold links or matrices are missing."""
+    pieces = [results.folder / "pieces" / dataset.name / f"test.{side}" for side in ("source", "target")]
+    gold_path = results.folder / "data" / dataset.name / "test.gold"
+    if not all(path.is_file() for path in (*pieces, gold_path)):
+        return None
+    source, target = ([words(line) for line in read_lines(path)] for path in pieces)
+    sides = [(Side(a, word_of_piece(a)), Side(b, word_of_piece(b))) for a, b in zip(source, target, strict=True)]
+    gold = read_gold(gold_path, 0, "pharaoh")
+    number = choose(gold, sides)
+    for reverse, direction in enumerate(dataset.directions):
+        rows = _matrices(results, dataset, direction, number)
+        if rows:
+            mine = sides[number][::-1] if reverse else sides[number]
+            links = [
+                [(j, i) if reverse else (i, j) for i, j in found]
+                for found in (gold.sure[number], gold.possible[number])
+            ]
+            return Example(dataset.name, direction, number, *mine, links[0], links[1], rows)
+    return None
+
+
+def choose(gold: Gold, sides: Sequence[tuple[Side, Side]]) -> int:
+    """Returns a sentence of usual length, in few pieces, whose gold links cross; the same one every time."""
+
+    def badness(number: int) -> tuple[bool, bool, bool, float, int]:
+        source, target = sides[number]
+        lengths = [max(side.word_of_piece, default=-1) + 1 for side in (source, target)]
+        links = gold.sure[number]
+        return (
+            not all(length in _WORDS for length in lengths),
+            not any(i < k and j > m for i, j in links for k, m in links),
+            max(len(source.pieces), len(target.pieces)) > _MOST_PIECES,
+            _unlinked(links, lengths) + sum(abs(length - _USUAL_WORDS) for length in lengths) / 2,
+            number,
+        )
+
+    return min(range(len(sides)), key=badness)
+
+
+def _unlinked(links: Sequence[tuple[int, int]], lengths: Sequence[int]) -> int:
+    return sum(length - len({link[side] for link in links}) for side, length in enumerate(lengths))
+
+
+def _matrices(
+    results: Results, dataset: Dataset, direction: str, number: int
+) -> dict[str, dict[str, NDArray[np.float32]]]:
+    """Returns the matrices of the first seed of every model, in the order of the paper's architectures."""
+    found: dict[str, dict[str, NDArray[np.float32]]] = {}
+    for architecture, title in ARCHITECTURES.items():
+        names = results.names(dataset.name, architecture)
+        for run in results.runs(dataset.name, architecture, FORCED):
+            label = title if len(names) == 1 else f"{title} ({run.model})"
+            folder = score_folder(results.folder, run.dataset, run.model, run.seed, FORCED, direction)
+            if label in found or not folder.is_dir():
+                continue
+            matrices = Matrices.open(folder)
+            begin = int(bool(matrices.facts.get("source_begin", False)))
+            found[label] = {name: matrices.matrix(name, number)[:, begin:] for name in matrices.names}
+    return found

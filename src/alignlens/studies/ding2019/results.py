@@ -1,0 +1,235 @@
+"""What a results folder has to say: the scores of attributed models and of word aligners, by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import InputError
+from alignlens.io.text import read_lines
+from alignlens.studies.ding2019.layout import DING, FORCED, FREE, Protocol, published_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+MODEL_FILES = "attributions/*/*/*/*/metrics.json"
+ALIGNER_FILES = "scores/*/*/*/*/metrics.json"
+_ADVICE = "Delete it and run the pipeline again."
+
+
+@dataclass(frozen=True)
+class Score:
+    """One row of a metrics file: percentages, and the mean entropy of soft rows; nan where nobody measured."""
+
+    aer: float
+    low: float
+    high: float
+    precision: float
+    recall: float
+    links: int
+    entropy: float
+    noise_seed: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of the results folder and its counterpart in print, if there is one."""
+
+    name: str
+    pair: tuple[str, str]
+    sentences: int
+
+    @property
+    def directions(self) -> tuple[str, str]:
+        """The two directions, the dataset's own first."""
+        return "-".join(self.pair), "-".join(reversed(self.pair))
+
+    @property
+    def published(self) -> str | None:
+        """The published language pair with the same test set."""
+        return published_pair(self.pair, self.sentences)
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """All scores of one model, seed and decoding; scores that differ in the seed of the noise stand together."""
+
+    dataset: str
+    model: str
+    architecture: str
+    seed: str
+    decoding: str
+    scores: dict[tuple[str, str, str], list[Score]]
+    """By method without the seed of its noise, extraction and links."""
+
+    def find(self, method: str, links: str, extraction: str = DING) -> list[Score]:
+        """Returns the scores of all noise seeds of a method."""
+        return self.scores.get((method, extraction, links), [])
+
+    def methods(self) -> set[str]:
+        """Returns the methods, without the seeds of their noise."""
+        return {method for method, _, _ in self.scores}
+
+
+@dataclass(frozen=True)
+class AlignerRun:
+    """All scores of one word aligner."""
+
+    dataset: str
+    aligner: str
+    text: str
+    size: str
+    train_pairs: int
+    scores: dict[str, Score]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything read, in a fixed order."""
+
+    folder: Path
+    datasets: tuple[Dataset, ...] = ()
+    models: tuple[ModelRun, ...] = ()
+    aligners: tuple[AlignerRun, ...] = ()
+    intervals: tuple[str, ...] = ()
+    protocol: Protocol = field(default_factory=Protocol)
+
+    def runs(
+        self, dataset: str | None = None, architecture: str | None = None, decoding: str | None = None
+    ) -> list[ModelRun]:
+        """Returns the model runs of a dataset, an architecture and a decoding."""
+        return [
+            run
+            for run in self.models
+            if dataset in (None, run.dataset)
+            and architecture in (None, run.architecture)
+            and decoding in (None, run.decoding)
+        ]
+
+    def names(self, dataset: str, architecture: str) -> list[str]:
+        """Returns the models of an architecture on a dataset."""
+        return list(dict.fromkeys(run.model for run in self.runs(dataset, architecture)))
+
+    def aligner(self, dataset: str, name: str, text: str) -> AlignerRun | None:
+        """Returns the run of an aligner on all text, or on the most there is."""
+        found = [run for run in self.aligners if (run.dataset, run.aligner, run.text) == (dataset, name, text)]
+        return max(found, key=lambda run: (run.size == "all", run.train_pairs), default=None)
+
+
+def read_results(folder: Path) -> Results:
+    """Returns the scores below a results folder; what is not there is missing, what is damaged an InputError."""
+    aligners, models = [], []
+    datasets: dict[str, Dataset] = {}
+    intervals: list[str] = []
+    noise: Counter[tuple[float, int]] = Counter()
+    for path in [*sorted(folder.glob(ALIGNER_FILES)), *sorted(folder.glob(MODEL_FILES))]:
+        content = _content(path)
+        try:
+            dataset = _dataset(content)
+            if "aligner" in content:
+                aligners.append(_aligner_run(content))
+                datasets.setdefault(dataset.name, dataset)
+            else:
+                models.append(_model_run(content))
+                datasets[dataset.name] = dataset
+                noise.update(_noise(content["rows"]))
+            intervals.append(_interval(content))
+        except KeyError as error:
+            raise InputError(f"{error} is missing.", path, advice=_ADVICE) from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"unexpected value ({error}).", path, advice=_ADVICE) from None
+    return Results(
+        folder,
+        tuple(datasets[name] for name in sorted(datasets)),
+        tuple(sorted(models, key=lambda run: (run.dataset, run.model, _natural(run.seed), run.decoding))),
+        tuple(aligners),
+        tuple(dict.fromkeys(text for text in intervals if text)),
+        Protocol(*noise.most_common(1)[0][0]) if noise else Protocol(),
+    )
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, _ADVICE) from None
+    if not isinstance(content, dict):
+        raise InputError("not a metrics file.", path, 1, _ADVICE)
+    return content
+
+
+def _dataset(content: dict[str, Any]) -> Dataset:
+    pair = content["pair"]
+    first, second = pair.split("-") if isinstance(pair, str) else pair
+    return Dataset(str(content["dataset"]), (str(first), str(second)), int(content["sentences"]))
+
+
+def _aligner_run(content: dict[str, Any]) -> AlignerRun:
+    return AlignerRun(
+        dataset=str(content["dataset"]),
+        aligner=str(content["aligner"]),
+        text=str(content["text"]),
+        size=str(content["size"]),
+        train_pairs=int(content["train_pairs"]),
+        scores={str(row["links"]): _score(row) for row in content["rows"]},
+    )
+
+
+def _model_run(content: dict[str, Any]) -> ModelRun:
+    if content["decoding"] not in (FORCED, FREE):
+        raise ValueError(f"decoding {content['decoding']!r}")
+    scores: dict[tuple[str, str, str], list[Score]] = {}
+    for row in content["rows"]:
+        key = (without_noise_seed(str(row["method"])), str(row["extraction"]), str(row["links"]))
+        scores.setdefault(key, []).append(_score(row))
+    return ModelRun(
+        dataset=str(content["dataset"]),
+        model=str(content["model"]),
+        architecture=str(content["architecture"]),
+        seed=str(content["seed"]),
+        decoding=str(content["decoding"]),
+        scores={key: sorted(found, key=lambda score: score.noise_seed) for key, found in scores.items()},
+    )
+
+
+def without_noise_seed(method: str) -> str:
+    """Returns a canonical method as it would be with the first noise seed."""
+    return ",".join(part for part in method.split(",") if not part.startswith("seed="))
+
+
+def _score(row: dict[str, Any]) -> Score:
+    return Score(
+        aer=_number(row["aer"]),
+        low=_number(row["aer_low"]),
+        high=_number(row["aer_high"]),
+        precision=_number(row["precision"]),
+        recall=_number(row["recall"]),
+        links=int(row["links_count"]),
+        entropy=_number(row.get("entropy")),
+        noise_seed=int(row.get("parameters", {}).get("seed", 1)),
+    )
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _interval(content: dict[str, Any]) -> str:
+    found = content.get("interval", {})
+    if not {"level", "samples", "seed"} <= found.keys():
+        return ""
+    return f"{found['level']:g} % bootstrap interval over sentences ({found['samples']} samples, seed {found['seed']})"
+
+
+def _natural(text: str) -> tuple[int, str]:
+    return (int(text), "") if text.isdecimal() else (1 << 62, text)
+
+
+def _noise(rows: Iterable[dict[str, Any]]) -> list[tuple[float, int]]:
+    """Returns the noise of the tables: that of smoothed attention, which no curve varies."""
+    smoothed = (row["parameters"] for row in rows if row.get("name") == "smoothed_attention")
+    return [(float(parameters["sigma"]), int(parameters["n"])) for parameters in smoothed]

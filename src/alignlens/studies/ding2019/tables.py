@@ -1,0 +1,308 @@
+"""Tables 1 to 3 and the variants: printed and measured numbers cell by cell, without any form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from alignlens.studies.ding2019 import published
+from alignlens.studies.ding2019.layout import (
+    ALIGNERS,
+    ARCHITECTURES,
+    BIDIR,
+    DING,
+    ENTROPY_DIRECTION,
+    ENTROPY_PAIR,
+    FORCED,
+    FREE,
+    GROW_DIAG_FINAL,
+    KOBAYASHI,
+    METHODS,
+    SIGMAS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.studies.ding2019.layout import AlignerLine
+    from alignlens.studies.ding2019.published import Printed
+    from alignlens.studies.ding2019.results import Dataset, Results, Score
+
+LONG_COLUMNS = (
+    "table", "dataset", "architecture", "method", "column", "published", "ours", "low", "high", "difference", "seeds",
+    "spread", "starred", "model", "provenance", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured number: mean over model and noise seeds, mean bounds of its interval; or why there is none."""
+
+    mean: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    seeds: int = 0
+    spread: float = math.nan
+    reason: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number."""
+        return not math.isnan(self.mean)
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """One cell; ``difference`` is ours minus the reference: the printed number, or the row that a variant varies."""
+
+    column: str
+    ours: Estimate
+    printed: Printed | None = None
+    reference: float = math.nan
+
+    @property
+    def difference(self) -> float:
+        """Ours minus the reference; nan where one of them is missing."""
+        return self.ours.mean - self.reference
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the reference lies within our interval."""
+        return self.ours.low <= self.reference <= self.ours.high
+
+
+@dataclass(frozen=True)
+class StudyLine:
+    """One row: which architecture (or ``aligner``), which model, which method, and how people call them."""
+
+    architecture: str
+    model: str
+    method: str
+    group: str
+    label: str
+    cells: tuple[StudyCell, ...]
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A table of one dataset."""
+
+    table: str
+    dataset: Dataset
+    columns: tuple[str, ...]
+    lines: tuple[StudyLine, ...]
+
+
+def error_table(results: Results, dataset: Dataset, decoding: str) -> StudyTable:
+    """Returns Table 1 (forced) or Table 2 (free, without aligners and without symmetrised links)."""
+    columns = (*dataset.directions, BIDIR) if decoding == FORCED else dataset.directions
+    lines = [
+        StudyLine(
+            architecture,
+            model,
+            results.protocol.method(method),
+            group,
+            label,
+            tuple(
+                _cell(
+                    column,
+                    _error(results, dataset, model, architecture, decoding, results.protocol.method(method), column),
+                    _printed(dataset, decoding, architecture, method, column),
+                )
+                for column in columns
+            ),
+        )
+        for architecture, model, group in _groups(results, dataset)
+        for method, label in METHODS.items()
+    ]
+    if decoding == FORCED:
+        lines += [_aligner_line(results, dataset, line, columns) for line in ALIGNERS]
+    return StudyTable("1" if decoding == FORCED else "2", dataset, columns, tuple(lines))
+
+
+def entropy_table(results: Results, dataset: Dataset) -> StudyTable:
+    """Returns Table 3: how flat attention and signed saliency are, by noise level, decoding and direction."""
+    settings = {"attention": results.protocol.method("attention")}
+    settings |= {f"{sigma:g}": results.protocol.at_sigma(sigma) for sigma in SIGMAS}
+    printed = published.entropies()
+    lines = []
+    for architecture, model, group in _groups(results, dataset):
+        for decoding in (FORCED, FREE):
+            for direction in dataset.directions:
+                comparable = dataset.published == ENTROPY_PAIR and direction == ENTROPY_DIRECTION
+                cells = []
+                for setting, method in settings.items():
+                    scores = _scores(results, dataset, model, decoding, method, direction)
+                    value = printed.get((architecture, decoding, setting)) if comparable else None
+                    known = published.Printed(value, False, "run by the authors") if value is not None else None
+                    estimate = _estimate(
+                        [score.entropy for score in scores],
+                        reason=_why(results, dataset, architecture, decoding, direction),
+                    )
+                    cells.append(_cell(setting, estimate, known))
+                label = f"{decoding}, {direction}"
+                lines.append(StudyLine(architecture, model, label, group, label, tuple(cells)))
+    return StudyTable("3", dataset, tuple(settings), tuple(lines))
+
+
+def variants_table(results: Results, dataset: Dataset) -> StudyTable:
+    """Returns what the paper leaves open: other readings, each against the row of Table 1 that it varies."""
+    protocol = results.protocol
+    columns = (*dataset.directions, BIDIR)
+    lines = []
+    for architecture, model, group in _groups(results, dataset):
+        variants = [
+            ("absolute product, Grad", protocol.method("li_grad", reading="abs_dot"), "li_grad", DING),
+            (
+                "absolute product, SmoothGrad",
+                protocol.method("li_smoothgrad", reading="abs_dot"),
+                "li_smoothgrad",
+                DING,
+            ),
+            (
+                "mean before clipping",
+                protocol.method("ding_smoothgrad", order="mean_then_clip"),
+                "ding_smoothgrad",
+                DING,
+            ),
+        ]
+        if architecture == "fconv":
+            variants += [
+                (f"true gradient, {METHODS[name]}", protocol.method(name, gradient="true"), name, DING)
+                for name in ("ding_grad", "ding_smoothgrad")
+            ]
+        variants += [
+            (f"links by words, {label}", protocol.method(name), name, KOBAYASHI) for name, label in METHODS.items()
+        ]
+        runs = [run for run in results.runs(dataset.name, decoding=FORCED) if run.model == model]
+        for label, method, varied, extraction in variants:
+            cells = []
+            for column in columns:
+                links = GROW_DIAG_FINAL if column == BIDIR else column
+                mine, reference = _paired(
+                    [run.find(method, links, extraction) for run in runs],
+                    [run.find(protocol.method(varied), links) for run in runs],
+                )
+                why = _why(results, dataset, architecture, FORCED, column)
+                cells.append(StudyCell(column, _errors(mine, why), reference=_errors(reference, why).mean))
+            name = method if extraction == DING else f"{method}.{extraction}"
+            lines.append(StudyLine(architecture, model, name, group, label, tuple(cells)))
+    return StudyTable("variants", dataset, columns, tuple(lines))
+
+
+def long_form(tables: Sequence[StudyTable]) -> list[dict[str, Any]]:
+    """Returns one record per cell, keys in the order of LONG_COLUMNS; None where there is no number."""
+    records = []
+    for table in tables:
+        for line in table.lines:
+            for cell in line.cells:
+                values = (
+                    table.table,
+                    table.dataset.name,
+                    line.architecture,
+                    line.method,
+                    cell.column,
+                    cell.printed.value if cell.printed else None,
+                    *(_rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
+                    cell.ours.seeds,
+                    _rounded(cell.ours.spread),
+                    "yes" if cell.printed and cell.printed.tuned else "no",
+                    line.model,
+                    cell.printed.provenance if cell.printed else "",
+                    cell.ours.reason,
+                )
+                records.append(dict(zip(LONG_COLUMNS, values, strict=True)))
+    return records
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 4)
+
+
+def _groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]:
+    """Returns architecture, model and heading of every row group; an architecture without a model keeps its place."""
+    groups = []
+    for architecture, title in ARCHITECTURES.items():
+        names = results.names(dataset.name, architecture)
+        alone = len(names) <= 1
+        groups += [(architecture, name, title if alone else f"{title} ({name})") for name in names or [""]]
+    return groups
+
+
+def _printed(dataset: Dataset, decoding: str, architecture: str, method: str, column: str) -> Printed | None:
+    if dataset.published is None:
+        return None
+    return published.error_rates(decoding).get((architecture, method, dataset.published, column))
+
+
+def _cell(column: str, ours: Estimate, printed: Printed | None) -> StudyCell:
+    return StudyCell(column, ours, printed, printed.value if printed else math.nan)
+
+
+def _error(
+    results: Results, dataset: Dataset, model: str, architecture: str, decoding: str, method: str, column: str
+) -> Estimate:
+    links = GROW_DIAG_FINAL if column == BIDIR else column
+    scores = _scores(results, dataset, model, decoding, method, links)
+    return _errors(scores, _why(results, dataset, architecture, decoding, column))
+
+
+def _errors(scores: Sequence[Score], reason: str) -> Estimate:
+    bounds = [score.low for score in scores], [score.high for score in scores]
+    return _estimate([score.aer for score in scores], *bounds, reason)
+
+
+def _paired(mine: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple[list[Score], list[Score]]:
+    """Returns the scores of two methods run by run, those under the same noise only."""
+    found: tuple[list[Score], list[Score]] = ([], [])
+    for pair in zip(mine, others, strict=True):
+        shared = set.intersection(*({score.noise_seed for score in scores} for scores in pair))
+        for kept, scores in zip(found, pair, strict=True):
+            kept += [score for score in scores if score.noise_seed in shared]
+    return found
+
+
+def _scores(results: Results, dataset: Dataset, model: str, decoding: str, method: str, links: str) -> list[Score]:
+    runs = [run for run in results.runs(dataset.name, decoding=decoding) if run.model == model]
+    return [score for run in runs for score in run.find(method, links)]
+
+
+def _estimate(
+    values: Sequence[float], lows: Sequence[float] = (), highs: Sequence[float] = (), reason: str = ""
+) -> Estimate:
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return Estimate(reason=reason)
+    bounds = [[bound for bound in found if not math.isnan(bound)] for found in (lows, highs)]
+    low, high = (fmean(found) if found else math.nan for found in bounds)
+    return Estimate(fmean(known), low, high, len(known), stdev(known) if len(known) > 1 else math.nan)
+
+
+def _why(results: Results, dataset: Dataset, architecture: str, decoding: str, column: str) -> str:
+    """Returns why a cell may be empty: the most general thing that is missing."""
+    if not results.names(dataset.name, architecture):
+        return "no model"
+    runs = results.runs(dataset.name, architecture, decoding)
+    if not runs:
+        return "not run"
+    links = {name for run in runs for _, _, name in run.scores}
+    if column == BIDIR and GROW_DIAG_FINAL not in links:
+        return "one direction only" if len(links) == 1 else "not symmetrised"
+    return "not run"
+
+
+def _aligner_line(results: Results, dataset: Dataset, line: AlignerLine, columns: Sequence[str]) -> StudyLine:
+    run = results.aligner(dataset.name, line.aligner, line.text) if line.aligner else None
+    cells = []
+    for column in columns:
+        printed = _printed(dataset, FORCED, "aligner", line.published, column)
+        if line.only_bidir and column != BIDIR:
+            cells.append(_cell(column, Estimate(reason="as above"), None))
+            continue
+        score = run.scores.get(line.symmetrization if column == BIDIR else column) if run else None
+        estimate = _errors([score], "undefined") if score is not None else Estimate(reason="not run")
+        cells.append(_cell(column, estimate, printed))
+    name = f"{line.aligner} {line.text} {line.symmetrization}" if line.aligner else line.published
+    return StudyLine("aligner", "", name, "aligners", line.label, tuple(cells))

@@ -2,6 +2,7 @@
 #
 #   snakemake --cores all                                              the embedded demo
 #   snakemake --cores all --configfile config/presets/hansards.yaml    real data
+#   snakemake --cores all ding2019                                     one study, and what it needs
 #
 # Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
 #   data/{dataset}/{split}.{side}                                   prepared text and gold links
@@ -12,6 +13,11 @@
 #   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
 #   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
 #   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+#   attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/   scores/ and links/ of every method; decoding is
+#                                                                   forced or free, direction also bidir
+#   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy
+#   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
+#   ding2019/                                                       the study: tables, figures, claims.csv
 #   report.html, report/                                            the page; its tables and figures
 from snakemake.utils import min_version
 
@@ -31,6 +37,10 @@ include: "rules/train.smk"
 include: "rules/translate.smk"
 include: "rules/aligners.smk"
 include: "rules/score.smk"
+include: "rules/free.smk"
+include: "rules/attribution.smk"
+include: "rules/shards.smk"
+include: "rules/ding2019.smk"
 include: "rules/report.smk"
 
 

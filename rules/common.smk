@@ -24,6 +24,8 @@ if workflow.is_main_process:
 ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"
 MODEL = "{dataset}/{direction}/{model}/{seed}"
+ATTRIBUTION = "{dataset}/{model}/{seed}/{decoding}"
+ADAPTIVE = "" if plan.settings.attribution.adaptive is None else f"--adaptive {plan.settings.attribution.adaptive}"
 
 
 wildcard_constraints:
@@ -36,6 +38,7 @@ wildcard_constraints:
     direction="|".join(name for dataset in plan.settings.datasets for name in plan.directions(dataset.name)),
     model="|".join(run.name for run in plan.settings.models) or "(?!)",
     seed="[0-9]+",
+    decoding="forced|free",
 
 
 def text_of(split):
@@ -61,6 +64,30 @@ def model_side(wildcards, place):
 def links_of(place):
     """Returns an input function for the links of one direction of the wildcards' aligner run."""
     return lambda wildcards: f"{ROOT}/links/{RUN}/{plan.directions(wildcards.dataset)[place]}.pharaoh"
+
+
+def methods_of(wildcards):
+    """Returns the methods that the wildcards' model is asked with."""
+    return plan.attribution.methods(wildcards.dataset, wildcards.model, wildcards.decoding)
+
+
+def attributed_text(wildcards):
+    """Returns the target text whose words are explained: the reference, or the model's own translation."""
+    own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
+    return own if wildcards.decoding == "free" else side_of("test", 1)(wildcards)
+
+
+def attributed_pieces(wildcards):
+    """Returns that text in pieces."""
+    own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
+    side = model_side(wildcards, 1)
+    return own if wildcards.decoding == "free" else f"{ROOT}/pieces/{wildcards.dataset}/test.{side}"
+
+
+def attributed_links(wildcards, place):
+    """Returns the links of all methods for one direction of the wildcards' model, which was given the reference."""
+    direction = plan.directions(wildcards.dataset)[place]
+    return f"{ROOT}/attributions/{ATTRIBUTION}/{direction}/links".format(decoding="forced", **wildcards)
 
 
 def about(wildcards, **more):

@@ -9,6 +9,7 @@
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+    attributions/, free/, ding2019/                                see ``plan_attribution``
     report.html, report/                                           the page; its tables and figures
 
 Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
+from alignlens.plan_attribution import AttributionPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,6 +125,11 @@ class Plan:
             for name in TRANSLATED
         ]
 
+    @property
+    def attribution(self) -> AttributionPlan:
+        """Returns the part of the plan that asks models what they looked at."""
+        return AttributionPlan(self)
+
     def run_folder(self, kind: str, dataset: str, run: AlignerRun) -> Path:
         """Returns the folder of an aligner run under ``aligners``, ``links`` or ``scores``."""
         return self.root / kind / dataset / run.name / run.text / run.size
@@ -190,7 +197,8 @@ class Plan:
     def targets(self) -> list[str]:
         """Returns the final files of the whole configuration."""
         models = [*self.models(), *self.translations()]
-        return [*self.pieces(), *models, *self.links(), *self.metrics(), *self.report()]
+        links = [*self.links(), *self.metrics(), *self.attribution.targets()]
+        return [*self.pieces(), *models, *links, *self.report()]
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""
@@ -223,6 +231,8 @@ class Plan:
             ],
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
+            "attributions": self.attribution.summary(),
+            "studies": [name for name in self.settings.studies if self.attribution.study(name)],
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],
         }

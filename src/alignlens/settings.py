@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignlens.attribution.settings import AttributionSettings
 from alignlens.corpora.registry import Registry
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.schema import check, read_yaml, with_defaults
@@ -74,6 +75,8 @@ class Settings:
     decoding: Mapping[str, Any]
     aligners: tuple[AlignerRun, ...]
     symmetrizations: tuple[str, ...]
+    studies: tuple[str, ...]
+    attribution: AttributionSettings
     interval: Mapping[str, Any]
     seed: int
     heatmaps: int
@@ -115,6 +118,8 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         decoding=filled["decoding"],
         aligners=tuple(runs),
         symmetrizations=tuple(filled["symmetrizations"]),
+        studies=tuple(filled["studies"]),
+        attribution=AttributionSettings.from_json(filled["attribution"], f"{label}.attribution"),
         interval=filled["interval"],
         seed=filled["seed"],
         heatmaps=filled["heatmaps"],

@@ -9,9 +9,12 @@ import pytest
 import yaml
 
 from alignlens.aligners.registry import ALIGNERS, TEXTS
+from alignlens.alignment.extraction import EXTRACTIONS
 from alignlens.alignment.symmetrize import METHODS
+from alignlens.attribution.settings import DECODINGS, AttributionSettings
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
+from alignlens.plan_attribution import STUDIES
 from alignlens.settings import load_settings, read_config
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
@@ -29,6 +32,7 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
     assert (settings.models, settings.seeds, settings.directions) == ((), (1,), "both")
     beam = {key: value for key, value in settings.decoding.items() if key not in ("batch_tokens", "bleu_tokenize")}
     assert BeamSettings(**beam) == BeamSettings()
+    assert (settings.studies, settings.attribution) == ((), AttributionSettings())
     partly = load_settings(with_changes(cleaning={"max_words": 7}, aligners=[{"name": "hmm"}]), project)
     assert (partly.cleaning["max_words"], partly.cleaning["drop_duplicates"]) == (7, True)
     assert (partly.aligners[0].text, partly.aligners[0].max_pairs) == ("offline", None)
@@ -63,6 +67,22 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"decoding": {"beams": 3}}, "config.decoding.beams: unknown key 'beams'.*did you mean beam"),
         ({"decoding": {"beam": 0}}, "config.decoding.beam: 0 must be at least 1"),
         ({"decoding": {"bleu_tokenize": "13b"}}, "config.decoding.bleu_tokenize: '13b' .*did you mean 13a"),
+        ({"studies": ["ding2091"]}, r"config.studies\[0\]: 'ding2091' .*did you mean ding2019"),
+        ({"attribution": {"method": []}}, "config.attribution.method: unknown key 'method'.*did you mean methods"),
+        ({"attribution": {"methods": ["smothgrad"]}}, r"config.attribution.methods\[0\]: .*did you mean smoothgrad"),
+        (
+            {"attribution": {"methods": ["attention", "grad,sigma=1"]}},
+            r"config.attribution.methods\[1\]: method grad,sigma=1: unknown parameter 'sigma'",
+        ),
+        (
+            {"attribution": {"methods": ["smoothgrad", "ding_smoothgrad,n=30"]}},
+            r"config.attribution.methods\[1\]: 'ding_smoothgrad,n=30' stands there twice",
+        ),
+        ({"attribution": {"decodings": []}}, "config.attribution.decodings: "),
+        ({"attribution": {"extractions": ["dign"]}}, r"config.attribution.extractions\[0\].*did you mean ding"),
+        ({"attribution": {"adaptive": 0.5}}, "config.attribution.adaptive: 0.5 must be less than 0.5"),
+        ({"attribution": {"shards": 0}}, "config.attribution.shards: 0 must be at least 1"),
+        ({"attribution": {"sigmas": [0]}}, r"config.attribution.sigmas\[0\]: 0 must be more than 0"),
         ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
         ({"custom_datasets": {"mine": {"kind": "file", "pair": ["de", "en"]}}}, "config.custom_datasets.*mine.*'file'"),
     ],
@@ -108,6 +128,10 @@ def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> N
     assert run["name"]["enum"] == list(ALIGNERS)
     assert run["text"]["enum"] == list(TEXTS)
     assert schema["properties"]["symmetrizations"]["items"]["enum"] == list(METHODS)
+    attribution = schema["properties"]["attribution"]["properties"]
+    assert attribution["decodings"]["items"]["enum"] == list(DECODINGS)
+    assert attribution["extractions"]["items"]["enum"] == list(EXTRACTIONS)
+    assert schema["properties"]["studies"]["items"]["enum"] == list(STUDIES)
     manual = (project / "config" / "README.md").read_text()
     for key, rule in keys_of(schema):
         assert rule.get("description"), f"{key} has no description"
@@ -115,11 +139,18 @@ def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> N
         assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
 
 
+def test_methods_of_a_configuration_become_canonical(project: Path) -> None:
+    written = {"methods": ["smoothgrad,n=5,sigma=0.15", "grad"], "adaptive": 0.01}
+    settings = load_settings(with_changes(attribution=written), project).attribution
+    assert settings.methods == ("ding_smoothgrad,n=5", "ding_grad")
+    assert (settings.adaptive, settings.samples) == (0.01, 30)
+
+
 def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inherit_them(project: Path) -> None:
     base = project / "config" / "config.yaml"
     demo = load_settings(read_config([base]), project)
     assert [run.architecture for run in demo.models] == ["lstm", "fconv", "transformer"]
-    assert (demo.directions, demo.seeds) == ("both", (1,))
+    assert (demo.directions, demo.seeds, demo.studies) == ("both", (1,), ("ding2019",))
     for path in sorted((project / "config" / "presets").glob("*.yaml")):
         settings = load_settings(read_config([base, path]), project)
         assert settings.models, path.stem

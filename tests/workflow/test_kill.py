@@ -13,7 +13,8 @@ pytestmark = pytest.mark.workflow
 def test_killed_again_and_again_it_ends_as_if_undisturbed(finished: Workspace, workspace: Workspace) -> None:
     # Killed as soon as the first file of a kind appears, so that every stage is interrupted once.
     aligning = ("aligners/**/align.log", "links/**/*.pharaoh", "scores/**/score.log")
-    for sign in ("data/tiny/prepare.log", *aligning, "models/**/train.log", "translations/**/*.log"):
+    attributing = ("attributions/**/attribute.log", "attributions/**/metrics.json")
+    for sign in ("data/tiny/prepare.log", *aligning, "models/**/train.log", "translations/**/*.log", *attributing):
         process = workspace.start("--cores", "all")
         until = time.monotonic() + 120
         while not any(workspace.results.glob(sign)) and process.poll() is None and time.monotonic() < until:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -9,9 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from throwaway import Workspace, make_workspace
+from throwaway import TINY, Workspace, make_workspace
+
+from alignlens.alignment.pharaoh import read_links
 
 pytestmark = pytest.mark.workflow
+EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", "ding2019_study")
 
 
 def planned_rules(output: str) -> set[str]:
@@ -38,6 +42,69 @@ def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
         assert len(translation.read_text().splitlines()) == 30
 
 
+def test_every_method_is_scored_with_the_reference_and_with_the_models_own_translation(finished: Workspace) -> None:
+    for model in ("transformer", "lstm"):
+        folder = finished.results / "attributions/tiny" / model / "1"
+        forced = json.loads((folder / "forced/metrics.json").read_text())
+        assert (forced["architecture"], forced["decoding"], forced["sentences"]) == (model, "forced", 30)
+        assert {row["links"] for row in forced["rows"]} >= {"xa-xb", "xb-xa", "grow-diag-final-lilt"}
+        free = json.loads((folder / "free/metrics.json").read_text())
+        assert {row["links"] for row in free["rows"]} == {"xa-xb", "xb-xa"}
+        for row in [*forced["rows"], *free["rows"]]:
+            assert 0 <= row["aer"] <= 100
+        names = {row["name"] for row in forced["rows"]}
+        assert names == {row["name"] for row in free["rows"]}
+        assert names == {f"{name}_{kind}" for name in ("li", "ding") for kind in ("grad", "smoothgrad")} | {
+            "attention",
+            "smoothed_attention",
+        }
+        assert "attention,layer=0,head=0" in {row["method"] for row in free["rows"]}
+
+
+def test_links_of_both_directions_are_in_the_orientation_of_the_dataset(finished: Workspace) -> None:
+    lengths = [
+        [len(line.split()) for line in (finished.results / f"data/tiny/test.{side}").read_text().splitlines()]
+        for side in ("source", "target")
+    ]
+    for path in finished.results.glob("attributions/tiny/*/1/forced/*/links/*.pharaoh"):
+        links = read_links(path, 0, *lengths)
+        # A model of a direction explains every word of what it wrote.
+        explained = {"xa-xb": (links.target, 1), "xb-xa": (links.source, 0)}.get(path.parents[1].name)
+        if explained and ".ding." in path.name:
+            words, side = explained
+            assert len(set(zip(links.sentence.tolist(), words.tolist(), strict=True))) == sum(lengths[side]), path
+
+
+def test_the_study_ends_in_tables_and_claims(finished: Workspace) -> None:
+    folder = finished.results / "ding2019"
+    claims = list(csv.DictReader((folder / "claims.csv").read_text().splitlines()))
+    assert [claim["id"] for claim in claims] == [f"D{number:02d}" for number in range(1, 24)]
+    assert {claim["verdict"] for claim in claims} <= {"reproduced", "not reproduced", "not testable here"}
+    for name in ("table1", "table2", "table3"):
+        assert (folder / f"{name}.csv").read_text().count("\n") > 2
+    assert (folder / "index.html").is_file()
+
+
+def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None:
+    copy = Workspace(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    name = "attributions/tiny/lstm/1/free/xa-xb/scores"
+    shutil.rmtree(copy.results / name)
+    (copy.folder / "tiny.yaml").write_text(
+        yaml.safe_dump({**TINY, "attribution": {**TINY["attribution"], "shards": 2}})
+    )
+    planned = copy.snakemake("--cores", "1", "--rerun-triggers", "mtime", "--", f"results/tiny/{name}").stderr
+    assert "attribute_shard" in planned
+    for path in (finished.results / name).iterdir():
+        assert (copy.results / name / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+def test_a_study_alone_builds_nothing_unrelated(workspace: Workspace) -> None:
+    planned = planned_rules(workspace.snakemake("--cores", "all", "--dry-run", "--", "ding2019").stdout)
+    assert {"attribute", "free_reference", "score_methods", "ding2019_study", "score"} <= planned
+    assert not {"report", "force_decode"} & planned
+
+
 def test_a_second_run_runs_nothing(finished: Workspace) -> None:
     assert "Nothing to be done" in finished.snakemake("--cores", "all").stderr
 
@@ -48,8 +115,15 @@ def test_every_job_is_one_finished_run(finished: Workspace) -> None:
     assert len(keys) == len(set(keys))
     assert {run["status"] for run in runs} == {"FINISHED"}
     scored = [run for run in runs if "aer" in run["metrics"]]
-    assert len(scored) == 4 * 10
-    assert "tiny · fast_align offline · grow-diag" in {run["name"] for run in scored}
+    attributed = [
+        row
+        for path in finished.results.glob("attributions/tiny/*/1/*/metrics.json")
+        for row in json.loads(path.read_text())["rows"]
+    ]
+    assert len(scored) == 4 * 10 + len(attributed)
+    names = {run["name"] for run in scored}
+    assert "tiny · fast_align offline · grow-diag" in names
+    assert "xa-xb · lstm · s1 · ding_smoothgrad,n=3 · forced" in names
     journals = sum(
         '"event":"run"' in line
         for path in finished.results.rglob("*.journal.jsonl")
@@ -77,9 +151,10 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
 @pytest.mark.parametrize(
     ("changed", "reruns"),
     [
-        ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report"}),
-        ("src/alignlens/metrics/bootstrap.py", {"score", "report"}),
-        ("src/alignlens/report/render.py", {"report"}),
+        ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
+        ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", "ding2019_study"}),
+        ("src/alignlens/report/render.py", {"report", "ding2019_study"}),
+        ("src/alignlens/attribution/sweep.py", {"attribute", *EXTRACTED}),
         ("src/alignlens/tracking/store.py", set()),
     ],
 )
@@ -119,6 +194,10 @@ def test_one_core_gives_the_same_files(finished: Workspace, tmp_path: Path, proj
         ("datasets=[dmeo]", "alignlens config: config.datasets[0]: unknown dataset 'dmeo'; known: "),
         ("aligner=[]", "alignlens config: config.aligner: unknown key 'aligner'; known: "),
         ("models={lstm: {preset: dmeo_lstm}}", "alignlens config: config.models.lstm.preset: unknown model preset"),
+        (
+            "attribution={methods: [gard]}",
+            "alignlens config: config.attribution.methods[0]: unknown method 'gard'; known: ",
+        ),
         ("mirror=/no/such", "alignlens config: config.mirror: '/no/such' is not a folder"),
         ("tracking={uri: nowhere}", "alignlens config: nowhere: not a tracking URI"),
     ],
@@ -139,6 +218,7 @@ def test_every_preset_builds_a_dag(project: Path, tmp_path: Path) -> None:
         planned = planned_rules(folder.snakemake("--cores", "all", "--dry-run").stdout)
         assert {"align", "symmetrize", "report", "segment", "train", "translate"} <= planned, preset.name
         assert ("score" in planned) == (preset.stem != "multi30k")
+        assert ({"attribute", "ding2019_study"} <= planned) == (preset.stem != "multi30k")
 
 
 def test_a_tracker_that_is_down_or_deleted_loses_nothing(finished: Workspace, tmp_path: Path) -> None:

@@ -60,7 +60,16 @@ def run(args: argparse.Namespace) -> None:
     with Journal(args.journal, os.environ.get("MLFLOW_TRACKING_URI") if live else None) as journal:
         record = journal.run(
             experiment="align" if to_align and not training_text else "train aligners",
-            name=run_name(about.get("dataset"), about.get("direction"), args.name, args.text),
+            # With a model its own translation is aligned, by either direction of the aligner.
+            name=run_name(
+                about.get("dataset"),
+                about.get("direction"),
+                about.get("model"),
+                f"s{about['seed']}" if "seed" in about else None,
+                args.name,
+                args.text,
+                about.get("links"),
+            ),
             identity={"aligner": args.name, "text": args.text, **about},
             tags={"aligner": args.name, "text": args.text, **{key: str(value) for key, value in about.items()}},
             params={"aligner": args.name, "text": args.text, "seed": args.seed, "max_pairs": args.max_pairs or "all"},

@@ -1,7 +1,7 @@
 """The ``alignlens`` command: a table of verbs, one error format, honest exit codes.
 
-A verb lives in ``alignlens.cli.<module>`` with ``configure(parser)`` and ``run(args)``; it is imported only
-when it is called, so that a short step does not pay for libraries it does not use.
+A verb lives in ``alignlens.cli.<verb>`` (with ``_`` for ``-``), with ``configure(parser)`` and ``run(args)``; it is
+imported only when it is called, so that a short step does not pay for libraries it does not use.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 
 VERBS = {
     "score": "score links against a gold alignment (AER, precision, recall, F1, interval)",
+    "score-methods": "score the links of many attribution methods at once",
     "symmetrize": "combine forward and reverse links into one alignment",
     "aligner": "train a word aligner and align text with it",
+    "reference": "make reference links for a model's own translations from two aligner directions",
     "bleu": "corpus BLEU of translations, with the sacreBLEU signature",
     "data": "list, fetch, check and prepare datasets",
     "subwords": "train SentencePiece BPE and segment text with it",
     "train": "train a translation model, resumably",
     "translate": "translate text with a trained model",
     "force": "score given translations with a trained model (forced decoding)",
+    "align": "align text and translation with a trained model and an attribution method",
+    "attribute": "score which source pieces mattered for every target piece, by any methods",
+    "extract": "turn the scores of attribution methods into word links",
+    "study": "make the tables, figures and claims of a published study",
     "plan": "list what a configuration would run",
     "report": "build the tables, figures and the HTML report of a preset",
     "track": "synchronise, rebuild or inspect the MLflow store",
@@ -74,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"alignlens: unknown verb {verb!r}{nearest(verb, VERBS)}; see alignlens --help", file=sys.stderr)
         return 2
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    module = importlib.import_module(f"alignlens.cli.{verb}")
+    module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
     parser = argparse.ArgumentParser(
         prog=f"alignlens {verb}",
         description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",

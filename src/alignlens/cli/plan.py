@@ -45,5 +45,13 @@ def run(args: argparse.Namespace) -> None:
         size = "all pairs" if aligner["size"] == "all" else f"first {int(aligner['size']):,} pairs"
         print(f"  aligner {aligner['name']}, {aligner['text']}, {size}, both directions")
     print(f"  symmetrised by {', '.join(summary['symmetrizations'])}")
+    for asked in summary["attributions"]:
+        jobs = len(asked["directions"]) * len(asked["seeds"]) * asked["shards"]
+        print(
+            f"  attribution of {asked['model']} on {asked['dataset']}, {asked['decoding']}: "
+            f"{len(asked['methods'])} methods in {jobs} job{'s' if jobs > 1 else ''}"
+        )
+    for study in summary["studies"]:
+        print(f"  study {study}: {summary['results']}/{study}/")
     print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")
     print("run it: snakemake --cores all" + "".join(f" --configfile {name}" for name in args.configfile[:1]))

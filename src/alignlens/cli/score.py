@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from alignlens.alignment.gold import FORMATS, read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.score_rows import add_interval, interval_of, score_rows
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import write_json, write_lines
 from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
-from alignlens.metrics.bootstrap import aer_interval, paired_test
+from alignlens.metrics.bootstrap import paired_test
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", help="source text; with --target, every link is checked against it")
     parser.add_argument("--target", help="target text")
     parser.add_argument("--versus", help="second links file: paired bootstrap test of the first against it")
-    parser.add_argument("--level", type=float, default=95, help="level of the interval in percent (default 95)")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (default 1000)")
-    parser.add_argument("--seed", type=int, default=1, help="bootstrap seed (default 1)")
+    add_interval(parser)
     parser.add_argument("--per-sentence", type=Path, metavar="CSV", help="write the scores of every sentence pair")
     parser.add_argument("--out", type=Path, help="write the result as JSON to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> None:
     """Scores every links file and prints, writes and records the result."""
     if (args.source is None) != (args.target is None):
         raise ConfigError("--source and --target go together")
-    if not 0 < args.level < 100 or args.samples < 10:
-        raise ConfigError("--level must be between 0 and 100, --samples at least 10")
+    interval = interval_of(args)
     about = about_of(args)
     if args.trained_as:
         about["train_pairs"] = json.loads((args.trained_as / "training.json").read_text(encoding="utf-8"))["pairs"]
@@ -67,13 +65,14 @@ def run(args: argparse.Namespace) -> None:
     with Journal(args.journal) as journal:
         counted = {path: _count(path, args, gold, lengths) for path in args.links}
         names = _names(args.links)
-        rows = [_row(names[path], counts, gold, args, about) for path, counts in counted.items()]
+        scored = score_rows(list(counted.values()), gold, interval)
+        rows = [{**_named(names[path], about), **row} for path, row in zip(counted, scored, strict=True)]
         if args.per_sentence:
             _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
         result: dict[str, Any] = {
             **about,
             "sentences": len(gold),
-            "interval": {"level": args.level, "samples": args.samples, "seed": args.seed},
+            "interval": interval,
         }
         if args.versus:
             other = _count(args.versus, args, gold, lengths)
@@ -117,20 +116,8 @@ def _names(paths: list[str]) -> dict[str, str]:
     return {path: stem if stems.count(stem) == 1 else path for path, stem in zip(paths, stems, strict=True)}
 
 
-def _row(name: str, counts: Counts, gold: Gold, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
-    """Returns one row of the result: percentages (null where undefined), counts and the interval of the AER."""
-    interval = aer_interval(counts, args.level, args.samples, args.seed)
-    values = {**asdict(counts.scores()), "aer_low": interval.low, "aer_high": interval.high}
-    return {
-        "links": name,
-        "kind": "direction" if name in about.get("directions", []) else "symmetrised",
-        **{key: None if math.isnan(value) else round(value, 4) for key, value in values.items()},
-        "links_count": int(counts.per_sentence[:, 2].sum()),
-        "sure_hits": int(counts.per_sentence[:, 0].sum()),
-        "possible_hits": int(counts.per_sentence[:, 1].sum()),
-        "sure": int(gold.sure.keys.size),
-        "possible": int(gold.possible.keys.size),
-    }
+def _named(name: str, about: dict[str, Any]) -> dict[str, str]:
+    return {"links": name, "kind": "direction" if name in about.get("directions", []) else "symmetrised"}
 
 
 def _write_sentences(path: Path, counted: dict[str, Counts]) -> None:

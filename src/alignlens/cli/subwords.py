@@ -99,7 +99,15 @@ def _segment(args: argparse.Namespace) -> None:
     with Journal(args.journal) as journal:
         job = journal.run(
             experiment="subwords",
-            name=run_name(about.get("dataset"), "segment", about.get("split"), about.get("side")),
+            name=run_name(
+                about.get("dataset"),
+                about.get("direction"),
+                about.get("model"),
+                f"s{about['seed']}" if "seed" in about else None,
+                "segment",
+                about.get("split"),
+                about.get("side"),
+            ),
             identity={"step": "segment", **about},
             tags={key: str(value) for key, value in about.items()},
             group=about.get("dataset"),

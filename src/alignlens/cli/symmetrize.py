@@ -4,60 +4,134 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.pharaoh import format_lines, read_links, write_links
+from alignlens.alignment.stacking import stack, unstack
 from alignlens.alignment.symmetrize import METHODS, symmetrize
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.errors import ConfigError
+from alignlens.cli.links_folder import SUFFIX, check_replaceable, links_files
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import atomic_directory
+from alignlens.io.progress import Progress
 from alignlens.io.text import check_equal_counts
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
+    from alignlens.alignment.links import Alignment
+    from alignlens.tracking.journal import Run
+
+_SENTENCES_AT_ONCE = 100_000
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--forward", required=True, help="links of the source-target model (i-j, i = source)")
-    parser.add_argument("--reverse", required=True, help="links of the target-source model, also as source-target")
-    parser.add_argument("--flip-reverse", action="store_true", help="the reverse file is target-source: turn it round")
+    parser.add_argument("--forward", metavar="FILE", help="links of the source-target model (i-j, i = source)")
+    parser.add_argument("--reverse", metavar="FILE", help="links of the target-source model, also as source-target")
+    parser.add_argument("--forward-dir", type=Path, metavar="DIR", help="many of them: every X.pharaoh of a folder")
+    parser.add_argument("--reverse-dir", type=Path, metavar="DIR", help="the same files of the target-source model")
+    parser.add_argument("--flip-reverse", action="store_true", help="reverse links are target-source: turn them round")
     parser.add_argument("--method", required=True, nargs="+", choices=METHODS, metavar="M", help=", ".join(METHODS))
     parser.add_argument("--out", type=Path, help="file for the links of one method (default: standard output)")
-    parser.add_argument("--out-dir", type=Path, help="folder for <method>.pharaoh of every method")
+    parser.add_argument(
+        "--out-dir",
+        type=Path,
+        help="folder for METHOD.pharaoh of every method; with folders: for X.METHOD.pharaoh, replaced as a whole",
+    )
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens symmetrize --forward de-en.pharaoh --reverse en-de.pharaoh --method grow-diag-final-and"
+        "\n  alignlens symmetrize --forward-dir de-en --reverse-dir en-de --method grow-diag-lilt --out-dir bidir"
         "\n\nnames ending in -lilt demand both words free (see docs/conventions.md)"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes the combination of two links files by one or several methods."""
-    if len(args.method) > 1 and args.out_dir is None:
-        raise ConfigError("several methods need --out-dir")
-    if args.out is not None and args.out_dir is not None:
-        raise ConfigError("--out and --out-dir exclude each other")
+    """Writes the combination of two links files, or of two folders of them, by one or several methods."""
+    _check(args)
     about = about_of(args)
     with Journal(args.journal) as journal:
-        forward, reverse = read_links(args.forward), read_links(args.reverse)
-        check_equal_counts([args.forward, args.reverse], [len(forward), len(reverse)])
-        if args.flip_reverse:
-            reverse = reverse.transposed()
-        record = journal.run(
-            experiment="symmetrize",
-            name=run_name(about.get("dataset"), " ".join(filter(None, (about.get("aligner"), about.get("text"))))),
-            identity=about,
-            tags={key: str(value) for key, value in about.items()},
-            params={"methods": " ".join(args.method)},
-            group=about.get("dataset"),
-        )
-        for method in args.method:
-            links = symmetrize(forward, reverse, method)
-            record.metric(f"links_{method}", links.keys.size)
-            if args.out_dir is not None:
-                write_links(args.out_dir / f"{method}.pharaoh", links)
-            elif args.out is not None:
-                write_links(args.out, links)
-            else:
-                sys.stdout.writelines(f"{line}\n" for line in format_lines(links))
+        # What is wrong with the files is told before a run is recorded.
+        pairs = _pairs(args.forward_dir, args.reverse_dir) if args.forward_dir else []
+        both = None if args.forward_dir else _read(args.forward, args.reverse, args.flip_reverse)
+        record = journal.run(**_run_of(about), params={"methods": " ".join(args.method)})
+        if both is None:
+            _write_folder(pairs, args, record)
+        else:
+            _write_file(*both, args, record)
+
+
+def _run_of(about: dict[str, Any]) -> dict[str, Any]:
+    seed = f"s{about['seed']}" if "seed" in about else None
+    made_by = " ".join(filter(None, (about.get("aligner"), about.get("text"))))
+    return {
+        "experiment": "symmetrize",
+        "name": run_name(about.get("dataset"), made_by, about.get("model"), seed, about.get("decoding")),
+        "identity": about,
+        "tags": {key: str(value) for key, value in about.items()},
+        "group": about.get("dataset"),
+    }
+
+
+def _check(args: argparse.Namespace) -> None:
+    files = [option is not None for option in (args.forward, args.reverse)]
+    folders = [option is not None for option in (args.forward_dir, args.reverse_dir)]
+    if (all(files), any(folders)) != (True, False) and (all(folders), any(files)) != (True, False):
+        raise ConfigError("give --forward and --reverse, or --forward-dir and --reverse-dir")
+    if args.out is not None and args.out_dir is not None:
+        raise ConfigError("--out and --out-dir exclude each other")
+    if len(args.method) > 1 and args.out_dir is None:
+        raise ConfigError("several methods need --out-dir")
+    if any(folders) and args.out_dir is None:
+        raise ConfigError("folders of links need --out-dir")
+
+
+def _read(forward: Path | str, reverse: Path | str, flip: bool) -> tuple[Alignment, Alignment]:
+    first, second = read_links(forward), read_links(reverse)
+    check_equal_counts([forward, reverse], [len(first), len(second)])
+    return first, second.transposed() if flip else second
+
+
+def _write_file(forward: Alignment, reverse: Alignment, args: argparse.Namespace, record: Run) -> None:
+    for method in args.method:
+        links = symmetrize(forward, reverse, method)
+        record.metric(f"links_{method}", links.keys.size)
+        if args.out_dir is not None:
+            write_links(args.out_dir / f"{method}{SUFFIX}", links)
+        elif args.out is not None:
+            write_links(args.out, links)
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in format_lines(links))
+
+
+def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
+    """Returns the files of the same name in two folders; one that only one of them has is an error."""
+    names = [{path.name for path in links_files(folder)} for folder in (forward, reverse)]
+    if alone := sorted(names[0] ^ names[1]):
+        missing = (reverse if alone[0] in names[0] else forward) / alone[0]
+        raise InputError("no such file, but the other direction has it.", missing, advice="Extract both alike.")
+    return [(forward / name, reverse / name) for name in sorted(names[0])]
+
+
+def _write_folder(pairs: list[tuple[Path, Path]], args: argparse.Namespace, record: Run) -> None:
+    check_replaceable(args.out_dir)
+    with atomic_directory(args.out_dir) as folder, Progress("symmetrize", len(pairs), "files") as progress:
+        waiting: dict[str, tuple[Alignment, Alignment]] = {}
+        for place, (forward, reverse) in enumerate(pairs, start=1):
+            waiting[forward.name.removesuffix(SUFFIX)] = _read(forward, reverse, args.flip_reverse)
+            # Many files at once take hardly longer than one.
+            if place == len(pairs) or sum(len(both[0]) for both in waiting.values()) >= _SENTENCES_AT_ONCE:
+                _write_symmetrised(folder, waiting, args.method)
+                progress.advance(len(waiting))
+                waiting = {}
+    record.metrics({"files": len(pairs) * len(args.method)})
+
+
+def _write_symmetrised(folder: Path, links: dict[str, tuple[Alignment, Alignment]], methods: list[str]) -> None:
+    forward, reverse = (stack([both[side] for both in links.values()]) for side in (0, 1))
+    sizes = [len(both[0]) for both in links.values()]
+    for method in methods:
+        for name, found in zip(links, unstack(symmetrize(forward, reverse, method), sizes), strict=True):
+            write_links(folder / f"{name}.{method}{SUFFIX}", found)

@@ -13,17 +13,23 @@ if TYPE_CHECKING:
     from alignlens.decoding.translate import TrainedModel
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds the options that name a trained model."""
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that alignlens train wrote")
+    parser.add_argument(
+        "--model", type=Path, required=required, metavar="DIR", help="folder that alignlens train wrote"
+    )
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
 
 
-def add_compute(parser: argparse.ArgumentParser) -> None:
+def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000) -> None:
     """Adds the options that change speed and memory, not results."""
     group = parser.add_argument_group("speed")
     group.add_argument(
-        "--batch-tokens", type=int, default=4000, metavar="N", help="most padded tokens of a batch (default 4000)"
+        "--batch-tokens",
+        type=int,
+        default=batch_tokens,
+        metavar="N",
+        help=f"most padded tokens of a batch (default {batch_tokens})",
     )
     group.add_argument("--threads", type=int, metavar="N", help="threads of matrix products (default: all cores)")
     group.add_argument("--json", action="store_true", help="print what was done as one JSON object")

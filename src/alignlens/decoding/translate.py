@@ -111,22 +111,24 @@ class TrainedModel:
             segmenters.append(segmenter)
         return cls(folder, model, spec, *segmenters)
 
-    def source_ids(self, lines: Iterable[str], name: Path | str) -> list[list[int]]:
-        """Returns the ids of source lines; ``name`` is the file they come from, for errors."""
-        return self._ids(self.source, lines, name, 1 + self.spec.source_begin)
+    def source_ids(self, lines: Iterable[str], name: Path | str, first: int = 1) -> list[list[int]]:
+        """Returns the ids of source lines; they are those from line ``first`` of file ``name``, for errors."""
+        return self._ids(self.source, lines, name, 1 + self.spec.source_begin, first)
 
-    def target_ids(self, lines: Iterable[str], name: Path | str) -> list[list[int]]:
-        """Returns the ids of target lines; ``name`` is the file they come from, for errors."""
-        return self._ids(self.target, lines, name, 1)
+    def target_ids(self, lines: Iterable[str], name: Path | str, first: int = 1) -> list[list[int]]:
+        """Returns the ids of target lines; they are those from line ``first`` of file ``name``, for errors."""
+        return self._ids(self.target, lines, name, 1, first)
 
     def text(self, ids: Iterable[int]) -> str:
         """Returns the words that target ids spell."""
         return join(self.target.pieces_of(ids))
 
-    def _ids(self, segmenter: Segmenter, lines: Iterable[str], name: Path | str, symbols: int) -> list[list[int]]:
+    def _ids(
+        self, segmenter: Segmenter, lines: Iterable[str], name: Path | str, symbols: int, first: int
+    ) -> list[list[int]]:
         longest = self.model.longest
         found = []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines, start=first):
             ids = segmenter.segment(line).ids
             if longest is not None and len(ids) + symbols > longest:
                 raise InputError(

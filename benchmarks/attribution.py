@@ -1,0 +1,299 @@
+"""Speed and memory of attribution, against Captum on the same model and sentences with the same threads.
+
+Captum is used as its documentation shows it: InputXGradient, inside NoiseTunnel for SmoothGrad, one target position at
+a time with the prefix cut there. That both compute the same is checked first: Captum's gradients, at our noise, give
+our scores within 1e-4. Then they take turns; what is reported is the median over rounds of the ratio of their times.
+
+python benchmarks/attribution.py [--size 5m|demo] [--sentences 20] [--rounds 3] [--threads 2] [--profile] [--memory]
+python benchmarks/attribution.py --model DIR --source F --target F [--gold F]
+
+With a trained model and text, adaptive sampling is measured too: its time, the share of links that stay, and with gold
+links its AER. Without, weights and sentences are random, which changes no time but makes adaptive sampling meaningless.
+
+Captum: pip install captum==0.9.0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from captum.attr import InputXGradient, NoiseTunnel, Saliency
+from torch import Tensor
+
+from alignlens.alignment.extraction import extract
+from alignlens.alignment.gold import read_gold
+from alignlens.alignment.links import Alignment
+from alignlens.attribution.corpus import attribute
+from alignlens.attribution.noise import unit_noise
+from alignlens.attribution.registry import Method, parse
+from alignlens.attribution.rows import Statistics
+from alignlens.corpora.symbols import BEGIN_ID, END_ID
+from alignlens.decoding.forced import force_all
+from alignlens.decoding.translate import TrainedModel
+from alignlens.io.text import read_parallel
+from alignlens.metrics.aer import count_hits
+from alignlens.models.contract import Seq2Seq, parameter_count
+from alignlens.models.settings import TransformerSettings
+from alignlens.models.transformer import Transformer
+
+SIZES = {
+    "5m": (TransformerSettings(dim=256, ffn=512, heads=4, embeddings="shared_tied"), 4000),
+    "demo": (TransformerSettings(dim=64, ffn=128, heads=4, encoder_layers=2, decoder_layers=2), 800),
+}
+SIGMA, COPIES = 0.15, 30
+GRAD, SMOOTH = parse("ding_grad"), parse("ding_smoothgrad")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentence pairs as ids, and the words of their pieces where they are real."""
+
+    sources: list[list[int]]
+    targets: list[list[int]]
+    source_words: list[list[int]]
+    target_words: list[list[int]]
+
+    def first(self, count: int) -> Text:
+        """Returns sentence pairs spread evenly over all."""
+        chosen = np.linspace(0, len(self.sources) - 1, min(count, len(self.sources))).astype(int)
+        return Text(*([side[place] for place in chosen] for side in vars(self).values()))
+
+
+class Captum:
+    """Captum used naturally."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self._model = model
+
+    def log_probs(self, vectors: Tensor, prefix: Tensor) -> Tensor:
+        """Returns log probabilities (copy, vocabulary) of the token after the prefix."""
+        mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
+        memory = self._model.encode(vectors, mask)
+        states = self._model.decode(memory, self._model.embed_target(prefix)).states[:, -1]
+        return torch.log_softmax(self._model.logits(states), -1)
+
+    def grad(self, text: Text) -> None:
+        """Gradient times embedding of every target position."""
+        method = InputXGradient(self.log_probs)
+        for vectors, prefix, label in self._positions(text):
+            method.attribute(vectors, target=label, additional_forward_args=prefix).sum(-1)
+
+    def smoothgrad(self, text: Text) -> None:
+        """The same, averaged over noisy copies."""
+        method = NoiseTunnel(InputXGradient(self.log_probs))
+        for vectors, prefix, label in self._positions(text):
+            method.attribute(
+                vectors,
+                nt_type="smoothgrad",
+                nt_samples=COPIES,
+                stdevs=SIGMA * float(vectors.detach().max() - vectors.detach().min()),
+                target=label,
+                additional_forward_args=prefix,
+            ).sum(-1)
+
+    def scores(self, text: Text, number: int, method: Method) -> Tensor:
+        """Returns our scores of one sentence from Captum's gradients: at our noise, clipped and normalised as ours."""
+        saliency, rows = Saliency(self.log_probs), []
+        for vectors, prefix, label in self._positions(Text(*([side[number]] for side in vars(text).values()))):
+            clean = vectors.detach()
+            noisy = clean
+            if method is SMOOTH:
+                noise = unit_noise(1, number, range(COPIES), *clean.shape[1:])
+                noisy = clean + SIGMA * (clean.max() - clean.min()) * noise
+            prefixes = prefix.expand(len(noisy), -1)
+            gradient = saliency.attribute(
+                noisy.requires_grad_(), target=label, abs=False, additional_forward_args=prefixes
+            )
+            kept = (gradient * clean).sum(-1).clamp(min=0)
+            rows.append((kept / kept.sum(-1, keepdim=True)).mean(0))
+        return torch.stack(rows)
+
+    def _positions(self, text: Text) -> Any:
+        for source, target in zip(text.sources, text.targets, strict=True):
+            vectors = self._model.embed_source(torch.tensor([[*source, END_ID]])).detach().requires_grad_()
+            prefix = torch.tensor([[BEGIN_ID, *target]])
+            for position, label in enumerate([*target, END_ID]):
+                yield vectors, prefix[:, : position + 1], label
+
+
+def ours(model: Seq2Seq, text: Text, methods: Sequence[Method], **options: Any) -> dict[int, dict[str, Any]]:
+    """Returns the scores of all sentences."""
+    return dict(attribute(model, text.sources, text.targets, methods, **options))
+
+
+def check_same_numbers(model: Seq2Seq, text: Text) -> None:
+    """Raises unless both give the same scores on the first sentences."""
+    worst = 0.0
+    for method in (GRAD, SMOOTH):
+        found = ours(model, text, [method])
+        for number in range(min(3, len(text.sources))):
+            peer = Captum(model).scores(text, number, method)
+            worst = max(worst, float((peer - torch.from_numpy(found[number][method.text])).abs().max()))
+    if worst > 1e-4:
+        raise SystemExit(f"scores differ by {worst:g}")
+    print(f"same scores as from Captum's gradients: largest difference {worst:.1e}")
+
+
+def ratios(title: str, works: dict[str, Callable[[], object]], rounds: int, sentences: int) -> None:
+    """Lets the works take turns and prints their times and how often the last fits into the others."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            started = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - started)
+    *others, last = works
+    told = ", ".join(f"{name} {1000 * median(times) / sentences:.1f} ms" for name, times in seconds.items())
+    print(f"{title}: {told} per sentence")
+    for name in others:
+        pairs = zip(seconds[name], seconds[last], strict=True)
+        print(f"  {median(first / second for first, second in pairs):.1f}x {name}")
+
+
+def links_of(text: Text, scores: dict[int, dict[str, Any]], method: Method) -> Alignment:
+    """Returns word links by the procedure of Ding et al."""
+    sides = zip(text.source_words, text.target_words, strict=True)
+    return Alignment.from_pairs(
+        [
+            [(i, j) for i, j, _ in extract(scores[number][method.text], source, target, "ding")]
+            for number, (source, target) in enumerate(sides)
+        ]
+    )
+
+
+def compare_adaptive(model: Seq2Seq, text: Text, risk: float, gold: str | None) -> None:
+    """Prints how adaptive sampling compares with all copies: links, AER, copies."""
+    statistics = Statistics()
+    every = links_of(text, ours(model, text, [SMOOTH]), SMOOTH)
+    some = links_of(text, ours(model, text, [SMOOTH], adaptive=risk, statistics=statistics), SMOOTH)
+    positions = sum(len(target) + 1 for target in text.targets)
+    print(
+        f"adaptive, risk {risk:g}: {statistics.copies[SMOOTH.text] / positions:.1f} of {COPIES} copies a position, "
+        f"{100 * (every & some).keys.size / every.keys.size:.2f} % of {every.keys.size} links unchanged"
+    )
+    if gold:
+        told = [count_hits(links, read_gold(gold, 0)).scores().aer for links in (every, some)]
+        print(f"  AER {told[0]:.2f} with all copies, {told[1]:.2f} adaptive")
+
+
+def compare_attention(model: Seq2Seq, text: Text, rounds: int) -> None:
+    """Prints how much more than a plain forced pass the attention of all layers costs."""
+    vocabulary = model.output.out_features
+    methods = [parse("attention")]
+    ratios(
+        "attention against one forced pass",
+        {
+            "attention": lambda: ours(model, text, methods),
+            "forced pass": lambda: force_all(model, text.sources, text.targets, vocabulary=vocabulary),
+        },
+        rounds,
+        len(text.sources),
+    )
+
+
+def tell_memory(arguments: argparse.Namespace) -> None:
+    """Prints the peak memory of runs over more and more sentences, each in a process of its own."""
+    for sentences in (100, 1000, 10000):
+        command = [sys.executable, __file__, "--size", "demo", "--peak-of", str(sentences)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        print(f"peak memory, {sentences} sentences: {done.stdout.strip()} MB")
+
+
+def tell_profile(model: Seq2Seq, text: Text) -> None:
+    """Prints where the time of SmoothGrad goes."""
+    with torch.profiler.profile() as profile:
+        ours(model, text, [SMOOTH])
+    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=14, max_name_column_width=40))
+
+
+def random_text(vocabulary: int, sentences: int, length: float = 12.0) -> Text:
+    """Returns random sentences; lengths are spread as in real text, about 12 pieces."""
+    rng = np.random.default_rng(1)
+    sides = [
+        [rng.integers(4, vocabulary, max(1, int(rng.normal(length, length / 3)))).tolist() for _ in range(sentences)]
+        for _ in range(2)
+    ]
+    words = [[list(range(len(ids))) for ids in side] for side in sides]
+    return Text(*sides, *words)
+
+
+def real(arguments: argparse.Namespace) -> tuple[Seq2Seq, Text]:
+    """Returns a trained model and the text it is shown."""
+    trained = TrainedModel.load(arguments.model)
+    lines = read_parallel(arguments.source, arguments.target)
+    segmented = [
+        [segmenter.segment(line) for line in side]
+        for segmenter, side in zip((trained.source, trained.target), lines, strict=True)
+    ]
+    ids = ([line.ids for line in side] for side in segmented)
+    words = ([line.word_of_piece for line in side] for side in segmented)
+    return trained.model, Text(*ids, *words)
+
+
+def main() -> None:
+    """Runs the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="5m")
+    parser.add_argument("--model", help="trained model folder, instead of random weights")
+    parser.add_argument("--source")
+    parser.add_argument("--target")
+    parser.add_argument("--gold", help="gold links of the text, for the AER of adaptive sampling")
+    parser.add_argument("--risk", type=float, default=0.02)
+    parser.add_argument("--sentences", type=int, default=20, help="sentences that are timed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    settings, vocabulary = SIZES[arguments.size]
+    torch.manual_seed(1)
+    model: Seq2Seq = Transformer(settings, vocabulary, vocabulary)
+    text = random_text(vocabulary, arguments.peak_of or 200)
+    if arguments.model:
+        model, text = real(arguments)
+    parameters = parameter_count(model)
+    model.eval().requires_grad_(False)
+    if arguments.peak_of:
+        for _ in attribute(model, text.sources, text.targets, [parse("ding_smoothgrad,n=2"), GRAD]):
+            pass
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        return
+    options = {"tokens": arguments.tokens} if arguments.tokens else {}
+    some, captum = text.first(arguments.sentences), Captum(model)
+    pieces = sum(map(len, some.targets)) / len(some.targets)
+    print(f"{parameters} parameters, {len(some.sources)} sentences, {pieces:.1f} pieces, {arguments.threads} threads")
+    check_same_numbers(model, some)
+    count, rounds = len(some.sources), arguments.rounds
+    grads = {"Captum": lambda: captum.grad(some), "ours": lambda: ours(model, some, [GRAD], **options)}
+    ratios("Grad", grads, rounds, count)
+    works: dict[str, Callable[[], object]] = {
+        "Captum": lambda: captum.smoothgrad(some),
+        "ours": lambda: ours(model, some, [SMOOTH], **options),
+    }
+    ratios(f"SmoothGrad n={COPIES}", works, rounds, count)
+    if arguments.model:
+        works["ours"] = lambda: ours(model, some, [SMOOTH], adaptive=arguments.risk, **options)
+        ratios("SmoothGrad, adaptive", works, rounds, count)
+        compare_adaptive(model, text, arguments.risk, arguments.gold)
+    compare_attention(model, text, 2 * rounds + 1)
+    if arguments.memory:
+        tell_memory(arguments)
+    if arguments.profile:
+        tell_profile(model, some)
+
+
+if __name__ == "__main__":
+    main()

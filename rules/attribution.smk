@@ -1,0 +1,123 @@
+# What a trained model looked at: scores of every source piece for every target piece, links read off them, both
+# directions combined, and all of it scored.
+
+
+rule attribute:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        source=side_of("test", 0),
+        target=attributed_text,
+    output:
+        directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores"),
+    log:
+        f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/attribute.log",
+    benchmark:
+        f"{ROOT}/benchmarks/attribute/{ATTRIBUTION}/{{direction}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=lambda wildcards, attempt: attempt * 720,
+    params:
+        methods=lambda wildcards: methods_of(wildcards),
+        adaptive=ADAPTIVE,
+        batch_tokens=plan.settings.attribution.batch_tokens,
+        shard="",
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.attribute"),
+    shell:
+        "python -m alignlens attribute --model {input.model} --source {input.source} --target {input.target}"
+        " --methods {params.methods} {params.adaptive} {params.shard} --batch-tokens {params.batch_tokens}"
+        " --threads {threads} --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+
+
+rule extract_links:
+    input:
+        scores=f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores",
+        source=lambda wildcards: f"{ROOT}/pieces/{wildcards.dataset}/test.{model_side(wildcards, 0)}",
+        target=attributed_pieces,
+    output:
+        directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/links"),
+    log:
+        f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/extract.log",
+    benchmark:
+        f"{ROOT}/benchmarks/extract_links/{ATTRIBUTION}/{{direction}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        extractions=plan.settings.attribution.extractions,
+        transpose=lambda wildcards: "--transpose" if plan.attribution.is_turned(**wildcards) else "",
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.extract"),
+    shell:
+        "python -m alignlens extract --scores {input.scores} --source-pieces {input.source}"
+        " --target-pieces {input.target} --extraction {params.extractions} {params.transpose} --out-dir {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+
+
+rule symmetrize_methods:
+    input:
+        forward=lambda wildcards: attributed_links(wildcards, 0),
+        backward=lambda wildcards: attributed_links(wildcards, 1),
+    output:
+        directory(f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/bidir/links"),
+    log:
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/bidir/symmetrize.log",
+    benchmark:
+        f"{ROOT}/benchmarks/symmetrize_methods/{{dataset}}/{{model}}/{{seed}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        methods=plan.settings.symmetrizations,
+        about=lambda wildcards: about(wildcards, decoding="forced"),
+        code=code_version("alignlens.cli.symmetrize"),
+    shell:
+        "python -m alignlens symmetrize --forward-dir {input.forward} --reverse-dir {input.backward}"
+        " --method {params.methods} --out-dir {output} --journal {output}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"
+
+
+rule score_methods:
+    input:
+        links=lambda wildcards: [cell.links for cell in plan.attribution.cells(**wildcards)],
+        gold=lambda wildcards: [cell.gold for cell in plan.attribution.cells(**wildcards)],
+        # Known for the words of the reference only, and of generated text only.
+        causes=lambda wildcards: [
+            f"{ROOT}/data/{wildcards.dataset}/test.{name}"
+            for name in ("causes", "source")
+            if wildcards.decoding == "forced" and plan.dataset(wildcards.dataset).kind == "synthetic"
+        ],
+    output:
+        f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+    log:
+        f"{ROOT}/attributions/{ATTRIBUTION}/score.log",
+    benchmark:
+        f"{ROOT}/benchmarks/score_methods/{ATTRIBUTION}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        cells=lambda wildcards: list(map(str, plan.attribution.cells(**wildcards))),
+        causes=lambda wildcards, input: (
+            f"--causes {'='.join([plan.directions(wildcards.dataset)[0], *input.causes])}" if input.causes else ""
+        ),
+        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        about=lambda wildcards: about(
+            wildcards,
+            pair=plan.dataset(wildcards.dataset).pair,
+            architecture=plan.model(wildcards.model).architecture,
+            study=" ".join(plan.settings.studies),
+        ),
+        code=code_version("alignlens.cli.score_methods"),
+    shell:
+        "python -m alignlens score-methods --cell {params.cells} {params.causes} {params.interval} --out {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"

@@ -1,0 +1,35 @@
+# Ding, Xu and Koehn (2019): snakemake --cores all ding2019 builds this study and what it needs.
+
+
+rule ding2019:
+    input:
+        plan.attribution.study("ding2019"),
+
+
+rule ding2019_study:
+    input:
+        plan.attribution.study_inputs("ding2019"),
+    output:
+        report(
+            plan.attribution.study("ding2019"),
+            caption="../report/ding2019.rst",
+            category="Studies",
+            subcategory="ding2019",
+        ),
+    log:
+        f"{ROOT}/ding2019/study.log",
+    benchmark:
+        f"{ROOT}/benchmarks/ding2019_study.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        root=lambda wildcards, output: os.path.dirname(os.path.dirname(output[0])),
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
+        about=json.dumps({"preset": plan.settings.preset}),
+        code=code_version("alignlens.cli.study"),
+    shell:
+        "python -m alignlens study ding2019 --results {params.root} --out {params.folder}"
+        " --journal {params.folder}/study.journal.jsonl --about {params.about:q} > {log} 2>&1"

@@ -1,0 +1,93 @@
+# What is needed to attribute a model's own translation: its pieces, and links to score against, those of the online
+# aligner; intersection sure, the rest of the union possible. All in the model's orientation: what it read comes first.
+
+
+rule segment_translation:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        text=f"{ROOT}/translations/{MODEL}/test.txt",
+    output:
+        f"{ROOT}/free/{MODEL}/test.pieces",
+    log:
+        f"{ROOT}/free/{MODEL}/segment.log",
+    benchmark:
+        f"{ROOT}/benchmarks/segment_translation/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.subwords"),
+    shell:
+        # The model's own copy of the subwords: the pieces it is fed when its translation is attributed.
+        "python -m alignlens subwords segment --model {input.model}/target.model --input {input.text} --out {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+
+
+rule free_links:
+    input:
+        aligner=lambda wildcards: plan.attribution.aligner(wildcards.dataset, wildcards.direction, 0),
+        source=side_of("test", 0),
+        target=f"{ROOT}/translations/{MODEL}/test.txt",
+    output:
+        f"{ROOT}/free/{MODEL}/forward.pharaoh",
+    log:
+        f"{ROOT}/free/{MODEL}/forward.log",
+    benchmark:
+        f"{ROOT}/benchmarks/free_links/{MODEL}/forward.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=60,
+    params:
+        side="",
+        about=lambda wildcards: about(wildcards, links="forward"),
+        code=code_version("alignlens.cli.aligner"),
+    shell:
+        "python -m alignlens aligner fast_align --text online --model {input.aligner} --source {input.source}"
+        " --target {input.target} {params.side} --out {output} --journal {output}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"
+
+
+use rule free_links as free_links_reverse with:
+    input:
+        aligner=lambda wildcards: plan.attribution.aligner(wildcards.dataset, wildcards.direction, 1),
+        source=side_of("test", 0),
+        target=f"{ROOT}/translations/{MODEL}/test.txt",
+    output:
+        f"{ROOT}/free/{MODEL}/reverse.pharaoh",
+    log:
+        f"{ROOT}/free/{MODEL}/reverse.log",
+    benchmark:
+        f"{ROOT}/benchmarks/free_links/{MODEL}/reverse.tsv"
+    params:
+        side="--reverse",
+        about=lambda wildcards: about(wildcards, links="reverse"),
+        code=code_version("alignlens.cli.aligner"),
+
+
+rule free_reference:
+    input:
+        forward=f"{ROOT}/free/{MODEL}/forward.pharaoh",
+        backward=f"{ROOT}/free/{MODEL}/reverse.pharaoh",
+    output:
+        f"{ROOT}/free/{MODEL}/reference.gold",
+    log:
+        f"{ROOT}/free/{MODEL}/reference.log",
+    benchmark:
+        f"{ROOT}/benchmarks/free_reference/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.reference"),
+    shell:
+        "python -m alignlens reference --forward {input.forward} --reverse {input.backward} --out {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"

@@ -1,0 +1,227 @@
+"""``alignlens align``: links for one's own text, from a trained translation model and any method."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from alignlens.attribution.registry import METHODS, parse
+from alignlens.cli.attribute import BATCH_TOKENS, add_adaptive, check_adaptive
+from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.decoding.settings import BeamSettings
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import atomic_path
+from alignlens.io.progress import Progress
+from alignlens.io.text import check_equal_counts, stream_lines
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from alignlens.attribution.registry import Method
+    from alignlens.decoding.translate import TrainedModel
+
+    Ids = list[list[int]]
+
+_STANDARD = "-"
+_STANDARD_INPUT = "/dev/stdin"
+# Sentences in memory at once: enough for batches of like length, the same memory for any text.
+_WINDOW = 1000
+_EXTRACTIONS = ("ding", "kobayashi")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    beam = BeamSettings()
+    add_model(parser, required=False)
+    parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
+    parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
+    parser.add_argument("--source", metavar="FILE", help="tokenised text, plain or gzip; - for stdin")
+    parser.add_argument("--target", metavar="FILE", help="its translation; without it the model translates first")
+    parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
+    parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
+    parser.add_argument(
+        "--extraction", choices=_EXTRACTIONS, default="ding", help="from pieces to words (docs/conventions.md)"
+    )
+    add_adaptive(parser)
+    translation = parser.add_argument_group("translation, without --target")
+    translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
+    translation.add_argument("--beam", type=int, default=beam.beam, metavar="N", help=f"default {beam.beam}")
+    translation.add_argument(
+        "--length-penalty",
+        type=float,
+        default=beam.length_penalty,
+        metavar="A",
+        help=f"default {beam.length_penalty:g}",
+    )
+    translation.add_argument(
+        "--max-ratio", type=float, default=beam.max_ratio, metavar="R", help=f"default {beam.max_ratio:g}"
+    )
+    translation.add_argument(
+        "--max-offset", type=int, default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
+    )
+    add_compute(parser, BATCH_TOKENS)
+    parser.epilog = (
+        "example:\n  alignlens align --model results/demo/models/demo/xa-xb/transformer/1/model \\\n"
+        "      --method smoothgrad --source text.xa --target text.xb\n\n"
+        "A link i-j connects word i of the source with word j of the target, counted from 0. An empty line gives an\n"
+        "empty line. alignlens train makes models, alignlens align --list shows the methods."
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Aligns text window by window, in the order of the input."""
+    if args.list:
+        _print_methods()
+        return
+    method, beam = _check(args)
+    source, target = (_STANDARD_INPUT if name == _STANDARD else name for name in (args.source, args.target))
+    total = _count(source, target)
+    trained = load(args)
+    links = 0
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress("align", total))
+        out = _opened(stack, args.out)
+        translation = _opened(stack, args.translation_out) if args.translation_out else None
+        first = 0
+        for lines, translated in _windows(source, target):
+            source_ids = trained.source_ids(lines, source, first + 1)
+            if translated is None:
+                translated = _translate(trained, source_ids, beam, args.batch_tokens)
+            target_ids = trained.target_ids(translated, target or f"{source}, translated", first + 1)
+            for line in _link_lines(trained, source_ids, target_ids, method, first, args, progress):
+                out.write(line + "\n")
+                links += len(line.split())
+            if translation is not None:
+                translation.writelines(f"{line}\n" for line in translated)
+            first += len(lines)
+    if args.json:
+        print(json.dumps({"sentences": first, "links": links, "method": method.text}))
+
+
+def _check(args: argparse.Namespace) -> tuple[Method, BeamSettings]:
+    """Returns method and search settings, after looking at all options that can be wrong before anything is read."""
+    missing = [f"--{name}" for name in ("model", "method", "source") if getattr(args, name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} missing; see alignlens align --help, and --list for the methods")
+    check_compute(args)
+    check_adaptive(args.adaptive)
+    if args.source == args.target == _STANDARD:
+        raise ConfigError("only one of --source and --target can be standard input")
+    if args.target is not None and args.translation_out is not None:
+        raise ConfigError("--translation-out belongs to a translation by the model; leave out --target")
+    if args.translation_out == args.out:
+        raise ConfigError("links and translation would go to the same place; give --out another name")
+    if args.json and _STANDARD in (args.out, args.translation_out):
+        raise ConfigError("--json needs --out, since the links would go to standard output too")
+    beam = BeamSettings(args.beam, args.length_penalty, args.max_ratio, args.max_offset)
+    return parse(args.method), beam
+
+
+def _count(source: str, target: str | None) -> int | None:
+    """Returns the number of lines; raises if the files differ in it. What is no file can be read only once."""
+    names = [name for name in (source, target) if name is not None]
+    if not all(Path(name).is_file() or not Path(name).exists() for name in names):
+        return None
+    counts = [sum(1 for _ in stream_lines(name)) for name in names]
+    check_equal_counts(list(names), counts)
+    return counts[0]
+
+
+def _windows(source: str, target: str | None) -> Iterator[tuple[list[str], list[str] | None]]:
+    """Yields some lines of the source and those of the target that belong to them."""
+    sources = stream_lines(source)
+    targets = stream_lines(target) if target is not None else None
+    done = 0
+    while True:
+        lines = list(islice(sources, _WINDOW))
+        others = list(islice(targets, _WINDOW)) if targets is not None else None
+        if others is not None and len(others) != len(lines):
+            shorter, longer = (source, target) if len(lines) < len(others) else (target, source)
+            end = done + min(len(lines), len(others))
+            raise InputError(
+                f"ends after {end} lines, but {longer} goes on.",
+                shorter or "",
+                end,
+                "Line n of both must belong together.",
+            )
+        if not lines:
+            return
+        yield lines, others
+        done += len(lines)
+
+
+def _translate(trained: TrainedModel, source_ids: Ids, beam: BeamSettings, tokens: int) -> list[str]:
+    from alignlens.decoding.translate import translate
+
+    found = translate(trained.model, source_ids, beam, tokens=tokens, source_begin=trained.spec.source_begin)
+    return [trained.text(hypothesis.ids) for hypothesis in found]
+
+
+def _link_lines(
+    trained: TrainedModel,
+    source_ids: Ids,
+    target_ids: Ids,
+    method: Method,
+    first: int,
+    args: argparse.Namespace,
+    progress: Progress,
+) -> Iterator[str]:
+    """Yields the links of a window of sentences, the first of which is sentence ``first`` of the text."""
+    import numpy as np
+
+    from alignlens.alignment.extraction import extract
+    from alignlens.alignment.links import Alignment
+    from alignlens.alignment.pharaoh import format_lines
+    from alignlens.attribution.corpus import attribute
+    from alignlens.subwords.spans import word_of_piece
+
+    begin = trained.spec.source_begin
+    found = attribute(
+        trained.model,
+        source_ids,
+        target_ids,
+        [method],
+        tokens=args.batch_tokens,
+        source_begin=begin,
+        adaptive=args.adaptive,
+        first=first,
+        advance=progress.advance,
+    )
+    rows: list[tuple[int, int, int, float]] = []
+    for place, matrices in found:
+        source_words = word_of_piece(trained.source.pieces_of(source_ids[place]))
+        target_words = word_of_piece(trained.target.pieces_of(target_ids[place]))
+        links = extract(matrices[method.text], source_words, target_words, args.extraction, begin=begin)
+        rows += [(place, *link) for link in links]
+    table = np.array(rows, np.float64).reshape(-1, 4)
+    sentence, source, target = table[:, :3].astype(np.int64).T
+    scores = table[:, 3] if args.scores else None
+    return format_lines(Alignment.from_arrays(sentence, source, target, len(source_ids), scores))
+
+
+def _opened(stack: ExitStack, name: str) -> TextIO:
+    """Returns standard output, or a file that appears under its name when the stack ends without an error."""
+    if name == _STANDARD:
+        return sys.stdout
+    temporary = stack.enter_context(atomic_path(name))
+    return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
+
+
+def _print_methods() -> None:
+    for name, spec in METHODS.items():
+        parameters = "; ".join(
+            f"{key}={parameter.default} ({parameter.accepts})" for key, parameter in spec.parameters.items()
+        )
+        print(f"{name}: {spec.summary}")
+        for label, text in (
+            ("parameters", parameters),
+            ("paper", spec.paper),
+            ("equation", spec.equation),
+            ("cost", spec.cost),
+        ):
+            print(f"  {label:<10}  {text}")

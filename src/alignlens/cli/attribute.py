@@ -1,0 +1,228 @@
+"""``alignlens attribute``: how much every source piece had to do with every target piece, by one or many methods."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.attribution.registry import parse_all
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.model_run import model_run
+from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.errors import ConfigError
+from alignlens.io.progress import Progress
+from alignlens.io.text import read_parallel
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from alignlens.attribution.registry import Method
+    from alignlens.decoding.translate import TrainedModel
+    from alignlens.tracking.journal import Run
+
+# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+_LIVE_AFTER_SECONDS = 120.0
+_MEASURE_EVERY_SECONDS = 15.0
+_SHARD = re.compile(r"([0-9]+)/([0-9]+)")
+BATCH_TOKENS = 4096
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser, required=False)
+    parser.add_argument("--source", metavar="FILE", help="tokenised text, plain or gzip")
+    parser.add_argument("--target", metavar="FILE", help="its translation, whose pieces are to be explained")
+    parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
+    add_adaptive(parser)
+    parts = parser.add_argument_group("in parts, for several machines; together they are the bytes of one run")
+    parts.add_argument("--shard", default="1/1", metavar="K/N", help="only part K of N, counted from 1")
+    parts.add_argument("--gather", nargs="+", type=Path, metavar="DIR", help="put the folders of all parts together")
+    add_compute(parser, BATCH_TOKENS)
+    add_about(parser)
+    parser.epilog = (
+        "example:\n  alignlens attribute --model model --source test.de --target test.en \\\n"
+        "      --methods attention ding_grad ding_smoothgrad,n=30 --out scores\n"
+        "  alignlens extract --scores scores --help      # from scores to links\n\n"
+        "Methods that need the same passes through the model share them: ask for all at once."
+    )
+
+
+def add_adaptive(parser: argparse.ArgumentParser) -> None:
+    """Adds --adaptive."""
+    parser.add_argument(
+        "--adaptive",
+        type=float,
+        metavar="RISK",
+        help="smoothed methods stop drawing for a piece whose best source piece is settled up to this risk, e.g. 0.01",
+    )
+
+
+def check_adaptive(risk: float | None) -> None:
+    """Raises for a risk that makes no sense."""
+    if risk is not None and not 0 < risk < 0.5:
+        raise ConfigError(f"--adaptive {risk:g}: a risk must lie between 0 and 0.5, e.g. 0.01")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Writes the scores of all methods, or puts those of several parts together."""
+    about = about_of(args)
+    result = _gathered(args, about) if args.gather else _attributed(args, about)
+    if args.json:
+        print(json.dumps(result))
+
+
+def _gathered(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, float]:
+    from alignlens.io.matrices import Matrices, gather
+
+    given = [f"--{name}" for name in ("model", "source", "target", "methods") if getattr(args, name) is not None]
+    if given:
+        raise ConfigError(f"--gather takes the parts as they are; leave out {' '.join(given)}")
+    with Journal(args.journal) as journal:
+        record = journal.run(**_identity(about), params={"parts": len(args.gather)})
+        gather(args.gather, args.out)
+        scores = Matrices.open(args.out)
+        result = {**_numbers(scores.facts["statistics"]), "sentences": len(scores), "parts": len(args.gather)}
+        record.metrics(result)
+        record.artifact(args.out / "facts.json")
+    return result
+
+
+def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, float]:
+    check_compute(args)
+    check_adaptive(args.adaptive)
+    missing = [f"--{name}" for name in ("model", "source", "target", "methods") if getattr(args, name) is None]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} missing; only --gather does without")
+    shard = _shard(args.shard)
+    methods = parse_all(args.methods)
+    source, target = read_parallel(args.source, args.target)
+    with Journal(args.journal) as journal:
+        params = {
+            "weights": args.weights,
+            "methods": len(methods),
+            "adaptive": "no" if args.adaptive is None else args.adaptive,
+            "batch_tokens": args.batch_tokens,
+        }
+        record = journal.run(**_identity(about), params=params)
+        trained = load(args)
+        ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
+        del source, target
+        result = _write_scores(args, about, trained, ids, methods, shard, _Watch(journal, record))
+        record.metrics(result)
+        record.artifact(args.out / "facts.json")
+    return result
+
+
+def _write_scores(
+    args: argparse.Namespace,
+    about: dict[str, Any],
+    trained: TrainedModel,
+    ids: tuple[list[list[int]], list[list[int]]],
+    methods: list[Method],
+    shard: tuple[int, int],
+    watch: _Watch,
+) -> dict[str, float]:
+    """Streams scores to the folder; returns what was done, in numbers."""
+    import numpy as np
+
+    from alignlens.attribution.corpus import attribute, numbers_of
+    from alignlens.attribution.rows import Statistics
+    from alignlens.io.matrices import MatrixWriter
+
+    begin = trained.spec.source_begin
+    numbers = numbers_of(*ids, shard)
+    shapes = np.array([(len(ids[1][k]) + 1, len(ids[0][k]) + 1 + begin) for k in numbers], np.int64).reshape(-1, 2)
+    names = [method.text for method in methods]
+    facts: dict[str, Any] = {
+        "methods": names,
+        # Without the part: the facts of all parts are the same.
+        "model": {key: value for key, value in about.items() if key != "shard"} | {"weights": args.weights},
+        "decoding": about.get("decoding", "forced"),
+        "source_begin": begin,
+        "adaptive": args.adaptive,
+    }
+    statistics = Statistics()
+    started = time.monotonic()
+    with (
+        Progress("attribute", len(numbers)) as progress,
+        MatrixWriter(args.out, names, shapes, facts, numbers) as writer,
+    ):
+        found = attribute(
+            trained.model,
+            *ids,
+            methods,
+            tokens=args.batch_tokens,
+            source_begin=begin,
+            adaptive=args.adaptive,
+            shard=shard,
+            advance=watch.beside(progress.advance),
+            statistics=statistics,
+        )
+        for number, matrices in found:
+            writer.write(number, matrices)
+        facts["statistics"] = statistics.as_json()
+    seconds = time.monotonic() - started
+    return {
+        **_numbers(facts["statistics"]),
+        "sentences": len(numbers),
+        "target_pieces": int(shapes[:, 0].sum()),
+        "attribution_seconds": seconds,
+        "sentences_per_second": len(numbers) / max(seconds, 1e-9),
+    }
+
+
+class _Watch:
+    """Records how far it is while it goes, and shows a long run in MLflow."""
+
+    def __init__(self, journal: Journal, record: Run) -> None:
+        self._journal, self._record = journal, record
+        self._started = self._told = time.monotonic()
+        self._done = 0
+        self._live = False
+
+    def beside(self, advance: Callable[[int], None]) -> Callable[[int], None]:
+        """Returns a function that tells both how many more sentences were done."""
+
+        def told(amount: int) -> None:
+            advance(amount)
+            self._done += amount
+            now = time.monotonic()
+            if now - self._told < _MEASURE_EVERY_SECONDS:
+                return
+            self._told = now
+            self._record.metric("sentences_done", self._done, self._done)
+            uri = os.environ.get("MLFLOW_TRACKING_URI")
+            if uri and not self._live and now - self._started > _LIVE_AFTER_SECONDS:
+                self._live = True
+                self._journal.show_live(uri)
+
+        return told
+
+
+def _identity(about: dict[str, Any]) -> dict[str, Any]:
+    """Returns experiment, name (``demo · xa-xb · transformer · s1 · attribute · forced``), identity, tags and group."""
+    common = model_run(about, "attribute")
+    part = f"part {about['shard']}" if "shard" in about else None
+    return {**common, "name": run_name(common["name"], about.get("decoding"), part)}
+
+
+def _numbers(statistics: dict[str, int]) -> dict[str, float]:
+    """Returns counters under names that MLflow takes; those of single methods are added up."""
+    single = {key: value for key, value in statistics.items() if key.startswith("copies ")}
+    common: dict[str, float] = {key: value for key, value in statistics.items() if key not in single}
+    return {**common, "copies": sum(single.values())} if single else common
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """Returns the part, counted from zero, and the number of parts."""
+    match = _SHARD.fullmatch(text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise ConfigError(f"--shard {text}: not K/N with K from 1 to N, e.g. 2/4")
+    return int(match[1]) - 1, int(match[2])

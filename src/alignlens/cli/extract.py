@@ -1,0 +1,134 @@
+"""``alignlens extract``: scores of pieces into links of words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignlens.alignment.extraction import EXTRACTIONS, links_of
+from alignlens.alignment.links import Alignment
+from alignlens.alignment.pharaoh import write_links
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.links_folder import ENTROPY, LinksName, check_replaceable
+from alignlens.cli.model_run import model_run
+from alignlens.errors import InputError
+from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.matrices import Matrices
+from alignlens.io.progress import Progress
+from alignlens.io.text import read_parallel, words
+from alignlens.metrics.entropy import corpus_entropy
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from numpy.typing import NDArray
+
+    Owners = list[NDArray[np.int64]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument("--scores", type=Path, required=True, metavar="DIR", help="scores that attribute wrote")
+    parser.add_argument("--source-pieces", required=True, metavar="FILE", help="pieces that the model read")
+    parser.add_argument("--target-pieces", required=True, metavar="FILE", help="pieces that the scores explain")
+    parser.add_argument(
+        "--extraction", nargs="+", choices=EXTRACTIONS, default=list(EXTRACTIONS), metavar="E", help="ding, kobayashi"
+    )
+    parser.add_argument("--transpose", action="store_true", help="write target-source links (a reverse model's)")
+    parser.add_argument("--with-scores", action="store_true", help="write i-j:score instead of i-j")
+    parser.add_argument(
+        "--out-dir",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for METHOD.EXTRACTION.pharaoh and entropy.json; replaced as a whole",
+    )
+    add_about(parser)
+    parser.epilog = (
+        "example:\n  alignlens extract --scores scores --source-pieces test.de --target-pieces test.en --out-dir links"
+        "\n\nding: best source piece of every target piece, END left out before; kobayashi: sum over the pieces of a\n"
+        "source word, mean over those of a target word, no link where END is best (see docs/conventions.md)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Writes the links of every method by every procedure, and how spread out the scores of each method are."""
+    about = about_of(args)
+    check_replaceable(args.out_dir)
+    scores = Matrices.open(args.scores)
+    begin = bool(scores.facts.get("source_begin", False))
+    source, target = (_owners(lines) for lines in read_parallel(args.source_pieces, args.target_pieces))
+    _check_shapes(scores, source, target, begin, args)
+    with Journal(args.journal) as journal:
+        record = journal.run(**_run_of(about), params={"extractions": " ".join(args.extraction)})
+        with atomic_directory(args.out_dir) as folder, Progress("extract", len(scores.names), "methods") as progress:
+            entropies = {}
+            for method in scores.names:
+                entropies[method] = _entropy(scores, method)
+                for extraction in args.extraction:
+                    links = links_of(_matrices(scores, method), source, target, extraction, begin=begin)
+                    if args.transpose:
+                        links = links.transposed()
+                    if not args.with_scores:
+                        links = Alignment(links.keys, links.sentences)
+                    write_links(folder / LinksName(method, extraction).file, links)
+                progress.advance()
+            write_json(folder / ENTROPY, entropies)
+        record.metrics({"sentences": len(scores), "methods": len(scores.names)})
+        record.artifact(args.out_dir / ENTROPY, folder="links")
+
+
+def _run_of(about: dict[str, Any]) -> dict[str, Any]:
+    run = model_run(about, "extract")
+    return {**run, "name": run_name(run["name"], about.get("decoding"))}
+
+
+def _owners(lines: list[str]) -> Owners:
+    """Returns which word each piece of every line belongs to; -1 where the pieces of a line spell no word."""
+    # Only now: asking for help should not load the subword library.
+    from alignlens.subwords.spans import join, word_of_piece
+
+    split = map(words, lines)
+    return [np.array(word_of_piece(pieces) if join(pieces) else [-1] * len(pieces), dtype=np.int64) for pieces in split]
+
+
+def _matrices(scores: Matrices, method: str) -> Any:
+    return (scores.matrix(method, number) for number in range(len(scores)))
+
+
+def _entropy(scores: Matrices, method: str) -> dict[str, float | None]:
+    try:
+        entropy = corpus_entropy(_matrices(scores, method))
+    except ValueError as error:
+        raise InputError(f"{method}, {error}.", scores.folder, advice="Make the scores again.") from None
+    return {key: None if math.isnan(value) else value for key, value in asdict(entropy).items()}
+
+
+def _check_shapes(scores: Matrices, source: Owners, target: Owners, begin: bool, args: argparse.Namespace) -> None:
+    """Raises unless there is a matrix for every line, with a row and a column for every piece and END."""
+    if not np.array_equal(scores.numbers, np.arange(len(scores))):
+        raise InputError("not all sentences: it is one shard of several.", scores.folder, advice="Gather them first.")
+    if len(scores) != len(source):
+        raise InputError(
+            f"scores of {len(scores)} sentences, but {args.source_pieces} has {len(source)} lines.",
+            scores.folder,
+            advice="Give the pieces that were attributed.",
+        )
+    pairs = zip(target, source, strict=True)
+    expected = np.array([(len(rows) + 1, len(columns) + 1 + begin) for rows, columns in pairs])
+    wrong = (scores.shapes != expected).any(axis=1)
+    if wrong.any():
+        number = int(np.flatnonzero(wrong)[0])
+        (rows, columns), (found_rows, found_columns) = expected[number].tolist(), scores.shape(number)
+        side = args.source_pieces if found_rows == rows else args.target_pieces
+        raise InputError(
+            f"the pieces ask for scores of {rows} x {columns}, but {scores.folder} has {found_rows} x {found_columns}.",
+            side,
+            number + 1,
+            "Give the pieces that were attributed.",
+        )

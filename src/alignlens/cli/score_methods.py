@@ -1,0 +1,231 @@
+"""``alignlens score-methods``: the links of all methods of one model against gold links, in one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.alignment.gold import read_gold
+from alignlens.alignment.pharaoh import read_links
+from alignlens.attribution.registry import parse
+from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.links_folder import ENTROPY, LinksName, links_files
+from alignlens.cli.score_rows import add_interval, cause_columns, interval_of, score_rows
+from alignlens.errors import ConfigError, InputError, unknown_name
+from alignlens.io.atomic import write_json
+from alignlens.io.text import check_equal_counts
+from alignlens.metrics.aer import count_hits
+from alignlens.metrics.causes import count_causes, read_causes
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.alignment.gold import Gold
+    from alignlens.metrics.causes import Causes
+
+_AGAINST_GOLD = ("aer", "aer_low", "aer_high", "precision", "recall", "f1", "links_count")
+_METRICS = (*_AGAINST_GOLD, "entropy", "cause_hits", "cause_low", "cause_high", "cause_chance")
+_USUAL = "grow-diag-final-lilt"  # the combination of the published tables: its scores stand for both directions
+_IDENTITY = ("preset", "dataset", "model", "seed", "decoding")
+_TAGS = ("dataset", "pair", "model", "architecture", "seed", "decoding", "study")
+
+
+class Cell(NamedTuple):
+    """A folder of links, what to call links of one direction in it, and the gold links that score it."""
+
+    name: str
+    folder: Path
+    gold: Path
+
+    @classmethod
+    def of(cls, text: str) -> Cell:
+        """Returns the cell that ``NAME=DIR=GOLD`` names."""
+        return cls(*_named_paths("--cell", text, "NAME=DIR=GOLD"))
+
+
+def _named_paths(option: str, text: str, expected: str) -> tuple[str, Path, Path]:
+    """Returns a name and two paths; the first path may have the sign in it, too."""
+    name, _, rest = text.partition("=")
+    first, _, second = rest.rpartition("=")
+    if not (name and first and second):
+        raise ConfigError(f"{option} {text!r}: expected {expected}")
+    return name, Path(first), Path(second)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    parser.add_argument(
+        "--cell",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="NAME=DIR=GOLD",
+        help="a direction, its folder of links (as alignlens extract or symmetrize writes it) and its gold links",
+    )
+    parser.add_argument(
+        "--causes",
+        metavar="NAME=CAUSES=SOURCE",
+        help="a direction that explains the target side, the true causes of its words, and the source text",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_interval(parser)
+    add_about(parser)
+    parser.epilog = (
+        "example:\n  alignlens score-methods --cell de-en=de-en/links=test.gold en-de=en-de/links=test.gold \\\n"
+        "      bidir=bidir/links=test.gold --out metrics.json\n\n"
+        "Symmetrised links are called as their symmetrisation, whatever the name of the folder.\n"
+        "Gold links are those that alignlens wrote: i-j sure, ipj possible, words counted from 0.\n"
+        "Causes are those of generated text: a field per target word, source words with commas between them, or -."
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Scores every file of every folder, and prints, writes and records the result."""
+    interval = interval_of(args)
+    about = about_of(args)
+    cells = [Cell.of(text) for text in args.cell]
+    with Journal(args.journal) as journal:
+        golds = {path: read_gold(path, base=0) for path in dict.fromkeys(cell.gold for cell in cells)}
+        check_equal_counts(list(golds), list(map(len, golds.values())))
+        causes = _causes(args.causes, cells, about)
+        rows = [row for cell in cells for row in _rows(cell, golds[cell.gold], causes.get(cell.name), interval)]
+        _check_once(rows)
+        result = {
+            **about,
+            **({"seed": int(about["seed"])} if str(about.get("seed")).isdecimal() else {}),
+            "sentences": len(next(iter(golds.values()))),
+            "interval": interval,
+            "rows": rows,
+        }
+        if args.out:
+            write_json(args.out, result)
+        _record(journal, about, rows)
+    if args.json:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+    elif not args.out:
+        _print(rows)
+
+
+def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[str, Causes]:
+    """Returns the causes by the name of the cell that they belong to; nothing if there are none."""
+    if text is None:
+        return {}
+    name, path, source = _named_paths("--causes", text, "NAME=CAUSES=SOURCE")
+    if name not in [cell.name for cell in cells]:
+        raise ConfigError(f"--causes: {unknown_name('cell', name, [cell.name for cell in cells])}")
+    if about.get("decoding") == "free":
+        raise ConfigError("--causes: causes are of the words of the reference, not of a model's own translation")
+    return {name: read_causes(path, source)}
+
+
+def _rows(cell: Cell, gold: Gold, causes: Causes | None, interval: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns one row per links file of a folder."""
+    lengths = (None, None) if causes is None else (causes.source_lengths.tolist(), causes.target_lengths.tolist())
+    files = [(path, LinksName.of(path)) for path in links_files(cell.folder)]
+    entropies = _entropies(cell.folder) if any(name.symmetrization is None for _, name in files) else {}
+    described, systems = [], []
+    for path, name in files:
+        method, symmetrised = parse(name.method), name.symmetrization is not None
+        if not symmetrised and name.method not in entropies:
+            raise InputError(f"says nothing about {name.method}.", cell.folder / ENTROPY, advice="Extract again.")
+        links = read_links(path, 0, *lengths)
+        check_equal_counts([cell.gold, path], [len(gold), len(links)])
+        systems.append(count_hits(links, gold))
+        entropy = {} if symmetrised else entropies[name.method]
+        described.append(
+            {
+                "method": method.text,
+                "name": method.name,
+                "parameters": dict(method.parameters),
+                "extraction": name.extraction,
+                "links": name.symmetrization or cell.name,
+                "kind": "symmetrised" if symmetrised else "direction",
+                "entropy": entropy.get("sentence_mean"),
+                "entropy_rows": entropy.get("row_mean"),
+                **cause_columns(None if causes is None or symmetrised else count_causes(links, causes), interval),
+            }
+        )
+    return [{**first, **second} for first, second in zip(described, score_rows(systems, gold, interval), strict=True)]
+
+
+def _check_once(rows: list[dict[str, Any]]) -> None:
+    """Raises if two folders hold the links of the same name: one would hide the other."""
+    seen = set()
+    for row in rows:
+        which = (row["method"], row["extraction"], row["links"])
+        if which in seen:
+            raise ConfigError(f"--cell: two folders have links {row['links']!r} of {row['method']}; name them apart")
+        seen.add(which)
+
+
+def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
+    """Returns what ``alignlens extract`` wrote about the scores of every method."""
+    path = folder / ENTROPY
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice="Make the folder with: alignlens extract.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error}).", path, advice="Extract again.") from None
+    if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
+        raise InputError("not what alignlens extract writes.", path, advice="Extract again.")
+    return found
+
+
+def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Records one run per cell of a table: a direction, or both directions combined in every way."""
+    pair = "-".join(about.get("pair", []))
+    known = {key: str(about[key]) for key in _TAGS if key in about} | ({"pair": pair} if pair else {})
+    seed = f"s{about['seed']}" if "seed" in about else None
+    cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        links = row["links"] if row["kind"] == "direction" else "bidir"
+        cells.setdefault((row["method"], row["extraction"], links), []).append(row)
+    for (method, extraction, links), combined in cells.items():
+        row = next((row for row in combined if row["links"] == _USUAL), combined[0])
+        shown = links if row["kind"] == "direction" else " ".join(filter(None, (pair, links)))
+        which = {"method": method, "extraction": extraction, "links": links}
+        record = journal.run(
+            experiment="attribution",
+            name=run_name(
+                shown,
+                about.get("model"),
+                seed,
+                method,
+                about.get("decoding"),
+                None if extraction == "ding" else extraction,
+            ),
+            identity={**{key: str(about[key]) for key in _IDENTITY if key in about}, **which},
+            tags={
+                **known,
+                "direction": links,
+                "links": row["links"],
+                "method": method,
+                "method_name": row["name"],
+                "extraction": extraction,
+                "kind": row["kind"],
+            },
+            params=row["parameters"],
+            group=about.get("dataset"),
+        )
+        record.metrics({key: row[key] for key in _METRICS if row[key] is not None})
+        if row["kind"] != "direction":
+            record.metrics({f"aer {each['links']}": each["aer"] for each in combined if each["aer"] is not None})
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    names = [f"{row['method']}.{row['extraction']}  {row['links']}" for row in rows]
+    width = max(map(len, names))
+    caused = any(row["cause_hits"] is not None for row in rows)
+    print(f"{'method':<{width}}    AER  precision  recall   links  entropy{'  causes  chance' if caused else ''}")
+    for name, row in zip(names, rows, strict=True):
+        scores = " ".join(_shown(row[key], size) for key, size in (("aer", 6), ("precision", 10), ("recall", 7)))
+        causes = "".join(_shown(row[key], 8) for key in ("cause_hits", "cause_chance")) if caused else ""
+        print(f"{name:<{width}} {scores} {row['links_count']:>7}  {_shown(row['entropy'], 7, 3)}{causes}")
+
+
+def _shown(value: float | None, size: int, digits: int = 2) -> str:
+    return f"{'-' if value is None else format(value, f'.{digits}f'):>{size}}"

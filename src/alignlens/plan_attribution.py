@@ -1,0 +1,187 @@
+"""The part of the path grammar that attributions and studies add to ``results/<preset>/``.
+
+    attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/scores/   one matrix per method and sentence
+    attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/links/    {method}.{extraction}.pharaoh, entropy.json
+    attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
+    attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model, seed and decoding
+    free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
+    ding2019/                                                              the study: tables, figures, claims.csv
+
+Forced links are in the orientation of the dataset, free ones in that of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.studies.ding2019.runs import methods as ding2019_methods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from alignlens.plan import Plan
+
+#: The methods that a study needs of a model: of its architecture, the settings and the decoding.
+STUDIES: dict[str, Callable[[str, Mapping[str, Any], str], Sequence[str]]] = {"ding2019": ding2019_methods}
+_TABLES = ("table1", "table2", "table3", "variants")
+#: What a study always ends in, its page first; figures are on the page, and beside it where there is something to draw.
+STUDY_FILES: dict[str, Sequence[str]] = {
+    "ding2019": (
+        "index.html",
+        "claims.csv",
+        "samples.csv",
+        "summary.json",
+        *(f"{table}.{kind}" for table in _TABLES for kind in ("html", "csv", "md", "tex")),
+    )
+}
+ONLINE_ALIGNER = "fast_align"
+SYMMETRISED = "bidir"
+
+
+class Attribution(NamedTuple):
+    """All directions of one trained model and seed, with the reference (forced) or its own translation (free)."""
+
+    dataset: str
+    model: str
+    seed: int
+    decoding: str
+
+
+class Cell(NamedTuple):
+    """One folder of links and the gold links that score it."""
+
+    direction: str
+    links: str
+    gold: str
+
+    def __str__(self) -> str:
+        return "=".join(self)
+
+
+@dataclass(frozen=True)
+class AttributionPlan:
+    """What is attributed, as paths below the project's root."""
+
+    plan: Plan
+
+    def methods(self, dataset: str, model: str, decoding: str) -> list[str]:
+        """Returns the methods that a model is asked with, canonical, each once."""
+        settings = self.plan.settings
+        architecture, attribution = self.plan.model(model).architecture, asdict(settings.attribution)
+        studies = settings.studies if self.plan.has_gold(dataset) else ()
+        wanted = [method for study in studies for method in STUDIES[study](architecture, attribution, decoding)]
+        return list(dict.fromkeys([*wanted, *settings.attribution.methods]))
+
+    def runs(self) -> Iterator[Attribution]:
+        """Yields every model and seed of a dataset that is asked with any method, for each decoding."""
+        settings = self.plan.settings
+        return (
+            Attribution(dataset.name, run.name, seed, decoding)
+            for dataset in settings.datasets
+            for run in settings.models
+            for seed in settings.seeds
+            for decoding in settings.attribution.decodings
+            if self.methods(dataset.name, run.name, decoding)
+        )
+
+    def folder(self, run: Attribution) -> Path:
+        """Returns the folder of a run."""
+        return self.plan.root / "attributions" / run.dataset / run.model / str(run.seed) / run.decoding
+
+    def directions(self, run: Attribution) -> list[str]:
+        """Returns the names of the folders of links: directions, and their combination where there is one.
+
+        A model's own translations differ by direction, so that there is nothing to combine.
+        """
+        directions = self.plan.trained_directions(run.dataset)
+        combined = run.decoding == "forced" and len(directions) > 1
+        return [*directions, SYMMETRISED] if combined else list(directions)
+
+    def cells(self, dataset: str, model: str, seed: int | str, decoding: str) -> list[Cell]:
+        """Returns the folders of links of a run, with what each is scored against."""
+        run = Attribution(dataset, model, int(seed), decoding)
+        return [
+            Cell(name, str(self.folder(run) / name / "links"), self._gold(run, name)) for name in self.directions(run)
+        ]
+
+    def _gold(self, run: Attribution, direction: str) -> str:
+        if run.decoding == "forced":
+            return str(self.plan.root / "data" / run.dataset / "test.gold")
+        return str(self.plan.root / "free" / run.dataset / direction / run.model / str(run.seed) / "reference.gold")
+
+    def is_turned(self, dataset: str, decoding: str, direction: str, **others: str) -> bool:
+        """Returns whether links of a direction are turned round when written: the forced ones of the reverse model."""
+        return decoding == "forced" and self.plan.is_reverse(dataset, direction)
+
+    def links(self) -> list[str]:
+        """Returns the folders of links of all runs."""
+        return [cell.links for run in self.runs() for cell in self.cells(*run)]
+
+    def metrics(self) -> list[str]:
+        """Returns the score files of all runs on datasets with gold links."""
+        return [str(self.folder(run) / "metrics.json") for run in self.runs() if self.plan.has_gold(run.dataset)]
+
+    def aligner(self, dataset: str, direction: str, place: int) -> str:
+        """Returns the stored aligner that explains the translation (``place`` 0) or the source (1) of a model.
+
+        It is the one of the configuration that saw most text, or one trained for this purpose only.
+        """
+        runs = (run for run in self.plan.settings.aligners if (run.name, run.text) == (ONLINE_ALIGNER, "online"))
+        sizes = sorted((run.max_pairs is None, run.max_pairs or 0, run.size) for run in runs)
+        size = sizes[-1][-1] if sizes else "all"
+        directions = self.plan.directions(dataset)
+        name = directions[place if direction == directions[0] else 1 - place]
+        return str(self.plan.root / "aligners" / dataset / ONLINE_ALIGNER / "online" / size / name / "model")
+
+    def scored_datasets(self) -> list[str]:
+        """Returns the datasets that a study can say something about."""
+        settings = self.plan.settings
+        return [dataset.name for dataset in settings.datasets if settings.models and self.plan.has_gold(dataset.name)]
+
+    def study(self, name: str) -> list[str]:
+        """Returns the files of a study; none if no model is trained on a dataset with gold links."""
+        if name not in self.plan.settings.studies or not self.scored_datasets():
+            return []
+        return [str(self.plan.root / name / file) for file in STUDY_FILES[name]]
+
+    def study_inputs(self, name: str) -> list[str]:
+        """Returns what a study reads: scores of all methods and of the aligners, and of the translations."""
+        if not self.study(name):
+            return []
+        scored = set(self.scored_datasets())
+        aligners = [
+            str(self.plan.run_folder("scores", dataset.name, run) / "metrics.json")
+            for dataset, run in self.plan.aligner_runs()
+            if dataset.name in scored
+        ]
+        translations = [
+            str(self.plan.root / "translations" / dataset.name / direction / run.name / str(seed) / "bleu.json")
+            for dataset, direction, run, seed in self.plan.model_runs()
+            if dataset.name in scored
+        ]
+        return [*self.metrics(), *aligners, *translations]
+
+    def targets(self) -> list[str]:
+        """Returns the final files of attributions and studies."""
+        studies = (file for name in self.plan.settings.studies for file in self.study(name))
+        return [*self.links(), *self.metrics(), *studies]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Returns what is attributed, for people and for ``--json``: one entry per dataset, model and decoding."""
+        settings = self.plan.settings
+        runs = dict.fromkeys(run._replace(seed=0) for run in self.runs())
+        return [
+            {
+                "dataset": run.dataset,
+                "model": run.model,
+                "decoding": run.decoding,
+                "directions": list(self.plan.trained_directions(run.dataset)),
+                "seeds": list(settings.seeds),
+                "shards": settings.attribution.shards,
+                "extractions": list(settings.attribution.extractions),
+                "methods": self.methods(run.dataset, run.model, run.decoding),
+            }
+            for run in runs
+        ]

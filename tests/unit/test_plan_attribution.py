@@ -1,0 +1,139 @@
+"""Which attributions a configuration runs, where they go, and what a study needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alignlens.cli.main import main
+from alignlens.plan import Plan
+from alignlens.plan_attribution import Cell
+from alignlens.settings import load_settings
+
+MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
+
+
+def plan(project: Path, **changes: Any) -> Plan:
+    config = {"preset": "mine", "datasets": ["demo"], "models": MODELS, "studies": ["ding2019"], **changes}
+    return Plan.of(load_settings(config, project))
+
+
+def test_every_model_seed_and_decoding_ends_in_one_metrics_file(project: Path) -> None:
+    asked = plan(project, seeds=[3, 5]).attribution
+    assert asked.metrics() == [
+        f"results/mine/attributions/demo/{model}/{seed}/{decoding}/metrics.json"
+        for model in ("small", "wide")
+        for seed in (3, 5)
+        for decoding in ("forced", "free")
+    ]
+    assert set(asked.metrics()) <= set(asked.targets()) <= set(asked.plan.targets())
+    assert "results/mine/ding2019/claims.csv" in asked.targets()
+    only = plan(project, attribution={"decodings": ["free"]}).attribution
+    assert {Path(path).parent.name for path in only.metrics()} == {"free"}
+
+
+def test_a_run_has_both_directions_and_forced_ones_are_combined(project: Path) -> None:
+    asked = plan(project).attribution
+    folder, gold = "results/mine/attributions/demo/wide/1", "results/mine/data/demo/test.gold"
+    assert asked.cells("demo", "wide", "1", "forced") == [
+        Cell("xa-xb", f"{folder}/forced/xa-xb/links", gold),
+        Cell("xb-xa", f"{folder}/forced/xb-xa/links", gold),
+        Cell("bidir", f"{folder}/forced/bidir/links", gold),
+    ]
+    # What a model wrote itself has another target in every direction: nothing to combine, a reference for each.
+    assert asked.cells("demo", "wide", "1", "free") == [
+        Cell(name, f"{folder}/free/{name}/links", f"results/mine/free/demo/{name}/wide/1/reference.gold")
+        for name in ("xa-xb", "xb-xa")
+    ]
+    forward = plan(project, directions="forward").attribution
+    assert [cell.direction for cell in forward.cells("demo", "wide", "1", "forced")] == ["xa-xb"]
+    assert not any("xb-xa" in target or "bidir" in target for target in forward.targets())
+    assert str(asked.cells("demo", "wide", "1", "forced")[0]) == f"xa-xb={folder}/forced/xa-xb/links={gold}"
+
+
+def test_only_forced_links_of_the_reverse_model_are_turned_round(project: Path) -> None:
+    asked = plan(project).attribution
+    turned = {
+        (decoding, direction): asked.is_turned(
+            dataset="demo", model="wide", seed="1", decoding=decoding, direction=direction
+        )
+        for decoding in ("forced", "free")
+        for direction in ("xa-xb", "xb-xa")
+    }
+    assert [place for place, value in turned.items() if value] == [("forced", "xb-xa")]
+
+
+def test_methods_are_those_of_the_studies_and_of_the_configuration_each_once(project: Path) -> None:
+    more = {"methods": ["attention,layer=0,head=1", "grad"]}
+    asked = plan(project, attribution=more).attribution
+    methods = asked.methods("demo", "wide", "forced")
+    assert {"attention", "smoothed_attention", "ding_grad", "ding_smoothgrad", "li_grad"} <= set(methods)
+    assert methods.count("ding_grad") == 1
+    assert methods[-1] == "attention,layer=0,head=1"
+    without = plan(project, attribution=more, studies=[]).attribution
+    assert without.methods("demo", "wide", "forced") == ["attention,layer=0,head=1", "ding_grad"]
+    assert without.metrics()
+    assert without.study("ding2019") == without.study_inputs("ding2019") == []
+    nothing = plan(project, studies=[]).attribution
+    assert nothing.targets() == []
+    assert nothing.summary() == []
+
+
+def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:
+    alone = plan(project, datasets=["multi30k"]).attribution
+    assert alone.targets() == alone.study("ding2019") == []
+    beside = plan(project, datasets=["multi30k", "demo"]).attribution
+    assert beside.targets()
+    assert not any("multi30k" in path for path in [*beside.targets(), *beside.study_inputs("ding2019")])
+    # Methods that are asked for by name still end in links.
+    asked = plan(project, datasets=["multi30k"], attribution={"methods": ["attention"]}).attribution
+    assert asked.metrics() == asked.study("ding2019") == []
+    assert "results/mine/attributions/multi30k/wide/1/forced/bidir/links" in asked.targets()
+
+
+def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None:
+    inputs = plan(project, aligners=[{"name": "ibm4"}]).attribution.study_inputs("ding2019")
+    assert "results/mine/scores/demo/ibm4/offline/all/metrics.json" in inputs
+    assert "results/mine/attributions/demo/small/1/free/metrics.json" in inputs
+    assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
+
+
+def test_free_decoding_is_scored_by_the_online_aligner_that_saw_most(project: Path) -> None:
+    def aligner(direction: str, place: int, *sizes: int | None) -> str:
+        aligners = [{"name": "fast_align", "text": "online", "max_pairs": size} for size in sizes]
+        asked = plan(project, aligners=[*aligners, {"name": "fast_align"}, {"name": "hmm", "text": "online"}])
+        return asked.attribution.aligner("demo", direction, place)
+
+    folder = "results/mine/aligners/demo/fast_align/online"
+    assert aligner("xa-xb", 0, 50, 700) == f"{folder}/700/xa-xb/model"
+    assert aligner("xa-xb", 0, 700, None, 50) == f"{folder}/all/xa-xb/model"
+    # Without one in the configuration it is trained for this purpose.
+    assert aligner("xa-xb", 0) == f"{folder}/all/xa-xb/model"
+    # The aligner of a direction explains each word of that direction's target.
+    assert aligner("xa-xb", 1) == aligner("xb-xa", 0) == f"{folder}/all/xb-xa/model"
+    assert aligner("xb-xa", 1) == f"{folder}/all/xa-xb/model"
+
+
+def test_the_summary_counts_methods_and_jobs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(project)
+    (tmp_path / "mine.yaml").write_text(
+        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: []\n"
+        "attribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
+    )
+    arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
+    assert main(arguments) == 0
+    told = capsys.readouterr().out
+    assert "  attribution of transformer on demo, forced: 2 methods in 8 jobs\n" in told
+    assert told.count("attribution of") == 1
+    assert "study" not in told
+    assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["studies"] == ["ding2019"]
+    assert [(entry["model"], entry["decoding"]) for entry in summary["attributions"]] == [
+        (model, decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")
+    ]

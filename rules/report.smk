@@ -7,6 +7,7 @@ rule report:
         links=plan.links(),
         models=plan.models(),
         translations=plan.translations(),
+        studies=plan.attribution.study_summaries(),
     output:
         page=f"{ROOT}/report.html",
         tables=report(
@@ -30,8 +31,9 @@ rule report:
         root=lambda wildcards, output: os.path.dirname(output.page),
         metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
         models=lambda wildcards, input: f"--models {input.models}" if input.models else "",
+        studies=lambda wildcards, input: f"--studies {input.studies}" if input.studies else "",
         heatmaps=plan.settings.heatmaps,
         code=code_version("alignlens.cli.report"),
     shell:
-        "python -m alignlens report --results {params.root} {params.metrics} {params.models} --heatmaps {params.heatmaps}"
-        " --out {params.folder} --page {output.page} 2> {log}"
+        "python -m alignlens report --results {params.root} {params.metrics} {params.models} {params.studies}"
+        " --heatmaps {params.heatmaps} --out {params.folder} --page {output.page} 2> {log}"

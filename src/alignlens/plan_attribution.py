@@ -147,7 +147,7 @@ class AttributionPlan:
         return [str(self.plan.root / name / file) for file in STUDY_FILES[name]]
 
     def study_inputs(self, name: str) -> list[str]:
-        """Returns what a study reads: scores of all methods and of the aligners, and of the translations."""
+        """Returns what a study reads: scores of methods, aligners and translations, and what its figures show."""
         if not self.study(name):
             return []
         scored = set(self.scored_datasets())
@@ -161,7 +161,29 @@ class AttributionPlan:
             for dataset, direction, run, seed in self.plan.model_runs()
             if dataset.name in scored
         ]
-        return [*self.metrics(), *aligners, *translations]
+        return [*self.metrics(), *aligners, *translations, *self._matrices(), *self._texts()]
+
+    def _matrices(self) -> list[str]:
+        """Returns the folders of scores of forced decoding, for heatmaps and for what the runner-up changes."""
+        return [
+            str(self.folder(run) / direction / "scores")
+            for run in self.runs()
+            if run.decoding == "forced" and self.plan.has_gold(run.dataset)
+            for direction in self.plan.trained_directions(run.dataset)
+        ]
+
+    def _texts(self) -> list[str]:
+        """Returns test texts in pieces and their gold links."""
+        files = [
+            (f"pieces/{dataset}/test.source", f"pieces/{dataset}/test.target", f"data/{dataset}/test.gold")
+            for dataset in self.scored_datasets()
+        ]
+        return [str(self.plan.root / name) for names in files for name in names]
+
+    def study_summaries(self) -> list[str]:
+        """Returns what the report shows of the studies."""
+        files = (file for name in self.plan.settings.studies for file in self.study(name))
+        return [file for file in files if file.endswith("/summary.json")]
 
     def targets(self) -> list[str]:
         """Returns the final files of attributions and studies."""

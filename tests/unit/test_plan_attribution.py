@@ -99,6 +99,20 @@ def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None
     assert "results/mine/scores/demo/ibm4/offline/all/metrics.json" in inputs
     assert "results/mine/attributions/demo/small/1/free/metrics.json" in inputs
     assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
+    # Heatmaps and the runner-up are read off matrices, pieces and gold links.
+    folders = {path for path in inputs if path.endswith("/scores")}
+    assert folders == {
+        f"results/mine/attributions/demo/{model}/1/forced/{direction}/scores"
+        for model in ("small", "wide")
+        for direction in ("xa-xb", "xb-xa")
+    }
+    assert {f"results/mine/{name}" for name in ("pieces/demo/test.source", "data/demo/test.gold")} <= set(inputs)
+    assert not any("test.gold" in path for path in plan(project, studies=[]).attribution.study_inputs("ding2019"))
+
+
+def test_the_report_shows_the_studies_of_the_configuration(project: Path) -> None:
+    assert plan(project).attribution.study_summaries() == ["results/mine/ding2019/summary.json"]
+    assert plan(project, studies=[]).attribution.study_summaries() == []
 
 
 def test_free_decoding_is_scored_by_the_online_aligner_that_saw_most(project: Path) -> None:

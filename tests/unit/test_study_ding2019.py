@@ -265,7 +265,7 @@ def test_the_methods_of_the_study_are_canonical_and_complete() -> None:
     assert {"li_grad,reading=abs_dot", "ding_smoothgrad,order=mean_then_clip", "ding_smoothgrad,sigma=0.05"} <= set(
         found
     )
-    assert {"ding_smoothgrad,n=1", "ding_smoothgrad,seed=3", "ding_smoothgrad,label=runner_up"} <= set(found)
+    assert {"ding_smoothgrad,n=1", "ding_smoothgrad,seed=3", "ding_grad,label=runner_up"} <= set(found)
     assert not any("gradient=true" in name for name in found)
     fconv = set(methods("fconv", {})) - set(found)
     assert fconv == {"ding_grad,gradient=true", "ding_smoothgrad,gradient=true"}
@@ -282,8 +282,7 @@ def test_other_noise_is_spelt_out() -> None:
     settings = {"sigma": 0.1, "samples": 4, "sigmas": [0.1], "samples_curve": [4], "noise_seeds": [1]}
     found = methods("lstm", settings)
     assert "ding_smoothgrad,sigma=0.1,n=4" in found
-    assert "ding_smoothgrad,label=runner_up,sigma=0.1,n=4" in found
-    assert sum(name.startswith("ding_smoothgrad") for name in found) == 3
+    assert sum(name.startswith("ding_smoothgrad") for name in found) == 2  # the second in the other order
 
 
 # ---- figures, curves, the whole verb -------------------------------------------------------------------------
@@ -319,9 +318,7 @@ def test_attention_may_not_depend_on_the_word(tmp_path: Path, attention_changes:
     write_scores(tmp_path, attention_changes)
     results = read_results(tmp_path)
     changes = label_changes(results)
-    assert {(change.method, change.pieces) for change in changes} == {
-        ("attention", 10), ("ding_grad", 10), ("ding_smoothgrad", 10),
-    }  # fmt: skip
+    assert {(change.method, change.pieces) for change in changes} == {("attention", 10), ("ding_grad", 10)}
     found = verdicts(results)["D23"]
     assert found.verdict == verdict
     assert f"attention {20.0 if attention_changes else 0.0} %, ding_grad 20.0 %" in found.numbers

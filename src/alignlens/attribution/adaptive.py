@@ -16,7 +16,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-_FIRST, _MORE = 6, 3  # copies before the first look, and between looks
+FIRST_LOOK, _NEXT_LOOK = 6, 3  # after so many copies, and after so many more
 
 
 class Sampling:
@@ -36,7 +36,7 @@ class Sampling:
         while self._done < self._copies and bool(self.active.any()):
             stop = self._copies
             if self._risk is not None:
-                stop = min(stop, self._done + (_MORE if self._done else _FIRST))
+                stop = min(stop, self._done + (_NEXT_LOOK if self._done else FIRST_LOOK))
             while self._done < stop:
                 chosen = self.active.any(1).nonzero()[:, 0]
                 step = max(1, self._rows // len(chosen))

@@ -111,7 +111,7 @@ def _portion(
     found: dict[int, dict[str, NDArray[np.float32]]] = {int(number): {} for number in portion}
     device = next(model.parameters()).device
     for sweep in sweeps:
-        for numbers, rows in _batches(sources, targets, portion, tokens, sweep.copies):
+        for numbers, rows in _batches(sources, targets, portion, tokens, sweep.copies_at_once):
             batch = make_batch(sources, targets, numbers, source_begin=source_begin)
             check_labels(batch, targets, model.output.out_features)
             arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)

@@ -23,23 +23,22 @@ class Outputs:
     labels: Tensor  # (row, target): the tokens
 
 
-def outputs_of(model: Seq2Seq, states: Tensor, labels: Tensor, runner_up: bool) -> Outputs:
+def outputs_of(model: Seq2Seq, states: Tensor, labels: Tensor, wanted: Tensor, runner_up: bool) -> Outputs:
     """Returns what starts the backward passes of states (row, target, dim), for their ``labels`` (row, target).
 
-    With ``runner_up`` the token is the most probable one that is not the label.
+    With ``runner_up`` the token is the most probable one that is not the label. Where not ``wanted`` (row, target),
+    everything is zero.
     """
     weight = model.output.weight
-    cotangents, probabilities, chosen = [], [], []
-    parts = (torch.split(tensor, _POSITIONS_AT_ONCE) for tensor in (states.flatten(0, 1), labels.flatten()))
-    for some_states, some_labels in zip(*parts, strict=True):
-        scores = torch.softmax(model.logits(some_states), -1)
+    flat = states.reshape(-1, states.shape[-1])
+    cotangents, probabilities = states.new_zeros(flat.shape), states.new_zeros(len(flat))
+    tokens = labels.new_zeros(len(flat))
+    for part in torch.split(wanted.flatten().nonzero()[:, 0], _POSITIONS_AT_ONCE):
+        scores = torch.softmax(model.logits(flat[part]), -1)
+        chosen = labels.flatten()[part]
         if runner_up:
-            others = scores.scatter(1, some_labels[:, None], -1.0)
-            some_labels = others.argmax(-1)
-        cotangents.append(weight[some_labels].addmm_(scores, weight, alpha=-1))
-        probabilities.append(scores.gather(1, some_labels[:, None])[:, 0])
-        chosen.append(some_labels)
-    shape = labels.shape
-    return Outputs(
-        torch.cat(cotangents).view(*shape, -1), torch.cat(probabilities).view(shape), torch.cat(chosen).view(shape)
-    )
+            chosen = scores.scatter(1, chosen[:, None], -1.0).argmax(-1)
+        cotangents[part] = weight[chosen].addmm_(scores, weight, alpha=-1)
+        probabilities[part] = scores.gather(1, chosen[:, None])[:, 0]
+        tokens[part] = chosen
+    return Outputs(cotangents.view(states.shape), probabilities.view(labels.shape), tokens.view(labels.shape))

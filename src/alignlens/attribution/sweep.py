@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alignlens.attribution.adaptive import Sampling
+from alignlens.attribution.adaptive import FIRST_LOOK, Sampling
 from alignlens.attribution.gradients.choice import scales_gradients, source_gradients
 from alignlens.attribution.methods import attention, ding_grad, li_grad
 from alignlens.attribution.methods.smoothgrad import NORMALISED_FIRST
@@ -76,8 +76,10 @@ class Sweep:
 
     def __init__(self, model: Seq2Seq, noise: Noise, methods: Sequence[Method], adaptive: float | None) -> None:
         self._model, self._noise, self._methods = model, noise, methods
-        self.copies = max(map(copies_of, methods))
-        self._risk = adaptive if noise.sigma and self.copies > 1 else None
+        self._copies = max(map(copies_of, methods))
+        self._risk = adaptive if noise.sigma and self._copies > 1 else None
+        #: How many copies of a sentence go through the model together.
+        self.copies_at_once = self._copies if self._risk is None else min(self._copies, FIRST_LOOK)
         scaled = scales_gradients(model)
         self._kinds = {method: _kind(method, scaled) for method in methods}
         passes = {_backward(kind) for kind in self._kinds.values() if not _is_attention(kind)}
@@ -96,7 +98,7 @@ class Sweep:
             method: _Mean(copies_of(method), (*sentences.labels.shape, sentences.source.shape[1]), embeddings.device)
             for method in self._methods
         }
-        sampling = Sampling(sentences.labels_mask, sentences.source_mask, self.copies, self._risk, rows)
+        sampling = Sampling(sentences.labels_mask, sentences.source_mask, self._copies, self._risk, rows)
         for chosen, copies in sampling:
             some = _select(sentences, chosen)
             length, dim = embeddings.shape[1:]
@@ -177,7 +179,7 @@ class Sweep:
     ) -> dict[_Kind, Tensor]:
         """Returns the raw scores (row, target, source) of gradient methods."""
         copies = len(wanted) // len(embeddings)
-        outputs = outputs_of(self._model, forward.states, _repeat(sentences.labels, copies), backward.runner_up)
+        outputs = outputs_of(self._model, forward.states, _repeat(sentences.labels, copies), wanted, backward.runner_up)
         shape = (*wanted.shape, embeddings.shape[1])
         readings = {_reading(kind) for kind in kinds}
         raw = {reading: embeddings.new_zeros(shape) for reading in readings}
@@ -205,7 +207,8 @@ class Sweep:
         if dict(kind.settings)["label"] == "reference":
             return forward.cross
         labels = _repeat(sentences.labels, copies)
-        others = outputs_of(self._model, forward.states, labels, runner_up=True).labels
+        wanted = _repeat(sentences.labels_mask, copies)
+        others = outputs_of(self._model, forward.states, labels, wanted, runner_up=True).labels
         steps = []
         for step in range(labels.shape[1]):
             prefix = _repeat(sentences.prefix, copies).clone()

@@ -21,6 +21,7 @@ from alignlens.report.collect import (
 )
 from alignlens.report.models import ModelId, read_curve, read_models, read_samples
 from alignlens.report.render import latex, markdown
+from alignlens.report.studies import claims_told, read_study, study_tables, summary_files
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from alignlens.report.html import Picture
     from alignlens.report.models import TrainedModel
     from alignlens.report.render import Table
+    from alignlens.report.studies import StudySummary
     from alignlens.tracking.records import RunRecord
 
 _PANELS = 4
@@ -58,6 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", type=Path, nargs="+", metavar="FILE", help="score files (default: all found)")
     parser.add_argument("--models", type=Path, nargs="+", metavar="DIR", help="model folders (default: all found)")
     parser.add_argument(
+        "--studies", type=Path, nargs="+", metavar="FILE", help="summary.json of studies (default: all found)"
+    )
+    parser.add_argument(
         "--runs", nargs="+", default=[], metavar="RUN", help="runs to expect, as dataset/aligner/text/size"
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
@@ -80,15 +85,16 @@ def run(args: argparse.Namespace) -> None:
     if not args.results.is_dir():
         raise InputError("no such results folder.", args.results, advice="Run the pipeline first.")
     scored = [read_metrics(path) for path in args.metrics or metrics_files(args.results)]
-    if not scored and not expected.runs and not prepared_datasets(args.results):
+    studies = [read_study(path) for path in args.studies or summary_files(args.results)]
+    if not scored and not studies and not expected.runs and not prepared_datasets(args.results):
         raise InputError("no results below this folder.", args.results, advice="Run the pipeline first.")
     page = args.page or args.results / "report.html"
     records = read_records(args.results)
     models = read_models(args.results, records, args.models)
     if args.print:
-        _print(args.results, page, scored, models, expected, records)
+        _print(args.results, page, scored, models, studies, expected, records)
     else:
-        _write(args, page, scored, models, expected, records)
+        _write(args, page, scored, models, studies, expected, records)
 
 
 def _planned(configfiles: Sequence[str]) -> tuple[Path, Expected]:
@@ -112,6 +118,7 @@ def _print(
     page: Path,
     scored: Sequence[ScoredRun],
     models: Sequence[TrainedModel],
+    studies: Sequence[StudySummary],
     expected: Expected,
     records: Sequence[RunRecord],
 ) -> None:
@@ -120,6 +127,11 @@ def _print(
         print(markdown(tables.summary_table(dataset, scored, expected.runs, failures)))
     for dataset in model_tables.model_datasets(models, expected.models):
         print(markdown(model_tables.models_table(dataset, models, expected.models, failures, narrow=True)))
+    for study in studies:
+        for table in study_tables(study):
+            print(markdown(table))
+    for study in studies:
+        print(f"{study.name}: {claims_told(study)}: {study.page}")
     if failures:
         print(f"Did not end well: {', '.join(failure.name for failure in failures)}.")
     print(f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {results}")
@@ -130,6 +142,7 @@ def _write(
     page: Path,
     scored: Sequence[ScoredRun],
     models: Sequence[TrainedModel],
+    studies: Sequence[StudySummary],
     expected: Expected,
     records: Sequence[RunRecord],
 ) -> None:
@@ -178,6 +191,8 @@ def _write(
         curves={dataset: _write_curves(out, results, dataset, models) for dataset in trained_on},
         samples={dataset: read_samples(results, models, dataset, _SAMPLES) for dataset in trained_on},
         preparations=preparations,
+        studies=studies,
+        page=page,
     )
     write_text(page, report_page(contents))
     print(f"Report: {page}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from alignlens.report.heatmap import Drawing
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
+    from alignlens.studies.ding2019.causes import CauseTable
     from alignlens.studies.ding2019.claims import Verdict
     from alignlens.studies.ding2019.results import Results
     from alignlens.studies.ding2019.tables import StudyTable
@@ -66,10 +67,11 @@ def run(args: argparse.Namespace) -> None:
         verdicts = judge(results, label_changes(results))
         _write_csv(out / "claims.csv", COLUMNS, records(verdicts))
         tables = _write_tables(out, results)
+        causes = _write_causes(out, results, tables)
         figures = _write_figures(out, results)
         curves = _write_curves(out, results)
         _write_page(out, preset, results, verdicts, tables, figures, curves)
-        summary = _summary(args.study, out, results, verdicts)
+        summary = _summary(args.study, out, results, verdicts, causes)
         write_json(out / "summary.json", summary)
         record.metrics({f"claims_{name.replace(' ', '_')}": count for name, count in summary["claims"].items()})
         for path in sorted(path for path in out.iterdir() if path.suffix in (".csv", ".md", ".svg", ".html")):
@@ -79,9 +81,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
     """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by dataset."""
-    from alignlens.report.html import tables_page
-    from alignlens.report.render import latex, markdown
-    from alignlens.report.study_page import TITLE
     from alignlens.report.study_tables import study_table
     from alignlens.studies.ding2019.tables import LONG_COLUMNS, long_form
 
@@ -92,10 +91,35 @@ def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
         for table, made in zip(found, shown, strict=True):
             by_dataset[table.dataset.name].append(made)
         _write_csv(out / f"{stem}.csv", LONG_COLUMNS, long_form(found))
-        write_text(out / f"{stem}.md", "\n".join(markdown(table) for table in shown))
-        write_text(out / f"{stem}.tex", "\n".join(latex(table) for table in shown))
-        write_text(out / f"{stem}.html", tables_page(TITLE, shown))
+        _write_shown(out, stem, shown)
     return by_dataset
+
+
+def _write_causes(out: Path, results: Results, by_dataset: Mapping[str, list[Table]]) -> list[CauseTable]:
+    """Writes the hits among true causes where they are known, adds them to the tables, and returns them."""
+    from alignlens.report.study_tables import causes_table
+    from alignlens.studies.ding2019.causes import COLUMNS, cause_table, records
+
+    for old in out.glob("causes.*"):
+        old.unlink()
+    found = [table for dataset in results.datasets if (table := cause_table(results, dataset)) is not None]
+    if found:
+        shown = [causes_table(table, results) for table in found]
+        for table, made in zip(found, shown, strict=True):
+            by_dataset[table.dataset.name].append(made)
+        _write_csv(out / "causes.csv", COLUMNS, records(found))
+        _write_shown(out, "causes", shown)
+    return found
+
+
+def _write_shown(out: Path, stem: str, shown: Sequence[Table]) -> None:
+    from alignlens.report.html import tables_page
+    from alignlens.report.render import latex, markdown
+    from alignlens.report.study_page import TITLE
+
+    write_text(out / f"{stem}.md", "\n".join(markdown(table) for table in shown))
+    write_text(out / f"{stem}.tex", "\n".join(latex(table) for table in shown))
+    write_text(out / f"{stem}.html", tables_page(TITLE, shown))
 
 
 def _study_tables(results: Results) -> list[StudyTable]:
@@ -191,10 +215,13 @@ def _dataset_told(dataset: Any) -> str:
     return f"{dataset.name} ({'-'.join(dataset.pair)}, {counterpart})"
 
 
-def _summary(study: str, out: Path, results: Results, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def _summary(
+    study: str, out: Path, results: Results, verdicts: Sequence[Verdict], causes: Sequence[CauseTable]
+) -> dict[str, Any]:
     """Returns what the main report shows of the study."""
     from alignlens.report.study_page import TITLE
     from alignlens.studies.ding2019.claims import counted
+    from alignlens.studies.ding2019.summary import short_causes, short_error_rates
 
     return {
         "study": study,
@@ -205,7 +232,10 @@ def _summary(study: str, out: Path, results: Results, verdicts: Sequence[Verdict
         "verdicts": {verdict.claim.id: verdict.verdict for verdict in verdicts},
         "datasets": [dataset.name for dataset in results.datasets],
         "models": list(dict.fromkeys(run.model for run in results.models)),
-        "tables": [f"{stem}.csv" for stem in (*_FILES.values(), "claims", "samples")],
+        "intervals": list(results.intervals),
+        "error_rates": short_error_rates(results),
+        "causes": short_causes(causes),
+        "tables": [f"{stem}.csv" for stem in (*_FILES.values(), *(["causes"] if causes else []), "claims", "samples")],
         "figures": sorted(path.name for path in out.glob("*.svg")),
     }
 

@@ -14,6 +14,7 @@ from alignlens import __version__
 from alignlens.report import model_tables, provenance, tables
 from alignlens.report.browser import MOST_SENTENCES, browser_data
 from alignlens.report.render import html
+from alignlens.report.studies import studies_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from alignlens.report.collect import Failure, Job, RunId, ScoredRun, TestSet
     from alignlens.report.models import ModelId, Sample, TrainedModel
     from alignlens.report.render import Table
+    from alignlens.report.studies import StudySummary
     from alignlens.tracking.records import RunRecord
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -52,6 +54,9 @@ class Contents:
     curves: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     preparations: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    studies: Sequence[StudySummary] = ()
+    page: Path = Path("report.html")
+    """Where the page will be: links to the pages of studies are relative to it."""
 
 
 def report_page(contents: Contents) -> str:
@@ -83,6 +88,7 @@ def report_page(contents: Contents) -> str:
             for dataset in datasets
         ],
         models=[_models_part(contents, dataset) for dataset in trained_on],
+        studies=studies_part(contents.studies, contents.page),
         browsable=bool(sentences),
         browser_notes=[
             f"{entry['name']}: the first {MOST_SENTENCES:,} of {entry['total']:,} sentences."

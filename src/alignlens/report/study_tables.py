@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignlens.report.render import Cell, Table
@@ -12,6 +13,7 @@ from alignlens.studies.ding2019.layout import FORCED, FREE, GROW_DIAG, GROW_DIAG
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.studies.ding2019.causes import CauseTable
     from alignlens.studies.ding2019.claims import Verdict
     from alignlens.studies.ding2019.results import Results
     from alignlens.studies.ding2019.tables import Estimate, StudyCell, StudyTable
@@ -50,6 +52,33 @@ def study_table(shown: StudyTable, results: Results) -> Table:
     caption = f"{shown.dataset.name} ({pair}, {shown.dataset.sentences:,} test sentences). {_TITLES[shown.table]}"
     notes = _notes(shown, results, error_rates)
     return Table(f"ding2019-{shown.table}-{shown.dataset.name}", caption, header, rows, notes, labels=2)
+
+
+def causes_table(shown: CauseTable, results: Results) -> Table:
+    """Returns how often each method points at a true cause, and how often chance would."""
+    best = max((round(line.hits.mean, 1) for line in shown.lines if line.hits.known), default=math.nan)
+    rows = [
+        [
+            Cell(line.group),
+            Cell(line.label),
+            replace(_measured(line.hits, 1), strong=round(line.hits.mean, 1) == best),
+            _interval(line.hits, 1),
+            _NONE if math.isnan(line.chance) else Cell(f"{line.chance:.1f}", line.chance),
+        ]
+        for line in shown.lines
+    ]
+    caption = (
+        f"{shown.dataset.name} ({shown.direction}, forced decoding). True causes (embedded corpus): "
+        "linked target words whose source word is a cause (%)"
+    )
+    notes = [
+        "The text was generated, so the source words that determined a target word are known. A word with several "
+        "links counts for the share of them that are causes. By chance: a source word drawn at random for each of the "
+        "same target words.",
+        *([f"CI: {'; '.join(results.intervals)}."] if results.intervals else []),
+    ]
+    header = ("architecture", "method", "hits", "CI", "by chance")
+    return Table(f"ding2019-causes-{shown.dataset.name}", caption, header, rows, notes, labels=2)
 
 
 def claims_table(verdicts: Sequence[Verdict]) -> Table:

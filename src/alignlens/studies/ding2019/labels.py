@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alignlens.studies.ding2019.results import Results
 
 ATTENTION = "attention"
-SALIENCY = ("ding_grad", "ding_smoothgrad")
+SALIENCY = ("ding_grad",)
 
 
 @dataclass(frozen=True)

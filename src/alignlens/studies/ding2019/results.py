@@ -22,6 +22,16 @@ _ADVICE = "Delete it and run the pipeline again."
 
 
 @dataclass(frozen=True)
+class CauseScore:
+    """Percentage of linked target words whose source word is a true cause: ours, its interval, and by chance."""
+
+    hits: float
+    low: float
+    high: float
+    chance: float
+
+
+@dataclass(frozen=True)
 class Score:
     """One row of a metrics file: percentages, and the mean entropy of soft rows; nan where nobody measured."""
 
@@ -33,6 +43,8 @@ class Score:
     links: int
     entropy: float
     noise_seed: int
+    causes: CauseScore | None = None
+    """None where the causes are unknown: text that nobody generated, the reverse direction, free decoding."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +223,14 @@ def _score(row: dict[str, Any]) -> Score:
         links=int(row["links_count"]),
         entropy=_number(row.get("entropy")),
         noise_seed=int(row.get("parameters", {}).get("seed", 1)),
+        causes=_causes(row),
     )
+
+
+def _causes(row: dict[str, Any]) -> CauseScore | None:
+    if row.get("cause_hits") is None:
+        return None
+    return CauseScore(*(_number(row[f"cause_{name}"]) for name in ("hits", "low", "high", "chance")))
 
 
 def _number(value: Any) -> float:

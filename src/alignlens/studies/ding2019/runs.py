@@ -26,7 +26,7 @@ def methods(architecture: str, attribution: Mapping[str, Any], decoding: str | N
     wanted += [protocol.at_sigma(float(sigma)) for sigma in settings["sigmas"]]
     if decoding in (None, FORCED):
         wanted += [protocol.method("ding_smoothgrad", n=int(count)) for count in settings["samples_curve"]]
-        wanted += [protocol.method(name, label="runner_up") for name in ("attention", "ding_grad", "ding_smoothgrad")]
+        wanted += [protocol.method(name, label="runner_up") for name in ("attention", "ding_grad")]
     if architecture == "fconv":
         wanted += [protocol.method(name, gradient="true") for name in ("ding_grad", "ding_smoothgrad")]
     wanted += [protocol.method(name, seed=int(seed)) for seed in settings["noise_seeds"] for name in NOISY]

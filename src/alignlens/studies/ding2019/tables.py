@@ -114,7 +114,7 @@ def error_table(results: Results, dataset: Dataset, decoding: str) -> StudyTable
                 for column in columns
             ),
         )
-        for architecture, model, group in _groups(results, dataset)
+        for architecture, model, group in row_groups(results, dataset)
         for method, label in METHODS.items()
     ]
     if decoding == FORCED:
@@ -128,16 +128,16 @@ def entropy_table(results: Results, dataset: Dataset) -> StudyTable:
     settings |= {f"{sigma:g}": results.protocol.at_sigma(sigma) for sigma in SIGMAS}
     printed = published.entropies()
     lines = []
-    for architecture, model, group in _groups(results, dataset):
+    for architecture, model, group in row_groups(results, dataset):
         for decoding in (FORCED, FREE):
             for direction in dataset.directions:
                 comparable = dataset.published == ENTROPY_PAIR and direction == ENTROPY_DIRECTION
                 cells = []
                 for setting, method in settings.items():
-                    scores = _scores(results, dataset, model, decoding, method, direction)
+                    scores = scores_of(results, dataset, model, decoding, method, direction)
                     value = printed.get((architecture, decoding, setting)) if comparable else None
                     known = published.Printed(value, False, "run by the authors") if value is not None else None
-                    estimate = _estimate(
+                    estimate = estimate_of(
                         [score.entropy for score in scores],
                         reason=_why(results, dataset, architecture, decoding, direction),
                     )
@@ -152,7 +152,7 @@ def variants_table(results: Results, dataset: Dataset) -> StudyTable:
     protocol = results.protocol
     columns = (*dataset.directions, BIDIR)
     lines = []
-    for architecture, model, group in _groups(results, dataset):
+    for architecture, model, group in row_groups(results, dataset):
         variants = [
             ("absolute product, Grad", protocol.method("li_grad", reading="abs_dot"), "li_grad", DING),
             (
@@ -205,9 +205,9 @@ def long_form(tables: Sequence[StudyTable]) -> list[dict[str, Any]]:
                     line.method,
                     cell.column,
                     cell.printed.value if cell.printed else None,
-                    *(_rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
+                    *(rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
                     cell.ours.seeds,
-                    _rounded(cell.ours.spread),
+                    rounded(cell.ours.spread),
                     "yes" if cell.printed and cell.printed.tuned else "no",
                     line.model,
                     cell.printed.provenance if cell.printed else "",
@@ -217,11 +217,12 @@ def long_form(tables: Sequence[StudyTable]) -> list[dict[str, Any]]:
     return records
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
+    """Returns a number for files; None where there is none."""
     return None if math.isnan(value) else round(value, 4)
 
 
-def _groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]:
+def row_groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]:
     """Returns architecture, model and heading of every row group; an architecture without a model keeps its place."""
     groups = []
     for architecture, title in ARCHITECTURES.items():
@@ -245,13 +246,13 @@ def _error(
     results: Results, dataset: Dataset, model: str, architecture: str, decoding: str, method: str, column: str
 ) -> Estimate:
     links = GROW_DIAG_FINAL if column == BIDIR else column
-    scores = _scores(results, dataset, model, decoding, method, links)
+    scores = scores_of(results, dataset, model, decoding, method, links)
     return _errors(scores, _why(results, dataset, architecture, decoding, column))
 
 
 def _errors(scores: Sequence[Score], reason: str) -> Estimate:
     bounds = [score.low for score in scores], [score.high for score in scores]
-    return _estimate([score.aer for score in scores], *bounds, reason)
+    return estimate_of([score.aer for score in scores], *bounds, reason)
 
 
 def _paired(mine: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple[list[Score], list[Score]]:
@@ -264,14 +265,16 @@ def _paired(mine: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple
     return found
 
 
-def _scores(results: Results, dataset: Dataset, model: str, decoding: str, method: str, links: str) -> list[Score]:
+def scores_of(results: Results, dataset: Dataset, model: str, decoding: str, method: str, links: str) -> list[Score]:
+    """Returns the scores of a model with some links, of all model and noise seeds."""
     runs = [run for run in results.runs(dataset.name, decoding=decoding) if run.model == model]
     return [score for run in runs for score in run.find(method, links)]
 
 
-def _estimate(
+def estimate_of(
     values: Sequence[float], lows: Sequence[float] = (), highs: Sequence[float] = (), reason: str = ""
 ) -> Estimate:
+    """Returns the mean over seeds of numbers and bounds that are there; without any number, ``reason``."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return Estimate(reason=reason)

@@ -206,12 +206,15 @@ def test_only_the_paper_s_test_sets_are_compared_with_print() -> None:
     assert published_pair(("xa", "xb"), 300) is None
 
 
-def test_a_dataset_without_counterpart_shows_a_dash(tmp_path: Path) -> None:
+def test_a_dataset_without_counterpart_has_no_columns_of_print(tmp_path: Path) -> None:
     write_model(tmp_path, "demo", "lstm", "forced", [row("attention", "xa-xb", 20.0)])
     results = read_results(tmp_path)
     shown = study_table(error_table(results, results.datasets[0], "forced"), results)
     attention = next(cells for cells in shown.rows if [cells[0].text, cells[1].text] == ["LSTM", "attention"])
-    assert [cell.text for cell in attention[2:6]] == ["–", "20.0", "18.5–21.5", "–"]
+    assert shown.header[2:4] == ("xa-xb ours", "xa-xb CI")
+    assert [cell.text for cell in attention[2:]] == ["20.0", "18.5–21.5", "not run", "–", "one direction only", "–"]
+    entropies = study_table(entropy_table(results, results.datasets[0]), results)
+    assert entropies.header == ("architecture", "decoding", "attention", "σ=0", "σ=0.05", "σ=0.15", "σ=0.3")
     assert any("no numbers for this text" in note for note in shown.notes)
 
 

@@ -187,3 +187,12 @@ def test_a_row_of_the_wrong_length_is_a_bug() -> None:
 @pytest.mark.parametrize("render", [markdown, latex, html])
 def test_rendering_repeats(render: object) -> None:
     assert render(aer_table("deen", RUNS)) == render(aer_table("deen", RUNS))  # type: ignore[operator]
+
+
+def test_rows_of_the_same_name_stand_together() -> None:
+    rows = [[Cell(name), Cell(method), Cell("1")] for name in ("LSTM", "FConv") for method in ("attention", "grad")]
+    made = html(Table("t", "c", ("architecture", "method", "AER"), rows, labels=2))
+    assert re.findall(r'<tr class="first"><td[^>]*>(\w+)</td><td[^>]*>(\w+)</td>', made) == [("FConv", "attention")]
+    # Where every row has its own name there are no groups to set apart.
+    assert "first" not in html(Table("t", "c", ("architecture", "method", "AER"), rows[::2], labels=2))
+    assert "first" not in html(Table("t", "c", ("architecture", "method", "AER"), rows, labels=1))

@@ -116,8 +116,10 @@ def html(table: Table) -> str:
         for k, name in enumerate(table.header)
     )
     body = "\n".join(
-        "<tr>" + "".join(_html_cell(cell, k < table.labels) for k, cell in enumerate(row)) + "</tr>"
-        for row in table.rows
+        ('<tr class="first">' if first else "<tr>")
+        + "".join(_html_cell(cell, k < table.labels) for k, cell in enumerate(row))
+        + "</tr>"
+        for row, first in zip(table.rows, _begins_group(table), strict=True)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     return (
@@ -125,6 +127,14 @@ def html(table: Table) -> str:
         f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>{notes}</figure>\n"
     )
+
+
+def _begins_group(table: Table) -> list[bool]:
+    """Returns which rows begin a further group: rows under the same name, which the next column tells apart."""
+    names = [row[0].text for row in table.rows]
+    if table.labels < 2 or len(set(names)) == len(names):
+        return [False] * len(names)
+    return [k > 0 and name != names[k - 1] for k, name in enumerate(names)]
 
 
 def _html_cell(cell: Cell, label: bool) -> str:

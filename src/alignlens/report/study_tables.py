@@ -25,23 +25,26 @@ _TITLES = {
     "3": "Table 3: entropy (nats) of the scores of a target piece, by noise level σ",
     "variants": "Variants, forced decoding: alignment error rate (%) and what each changes",
 }
+_PARTS = {
+    "1": ("print", "ours", "CI", "Δ"),
+    "2": ("print", "ours", "CI", "Δ"),
+    "3": ("print", "ours", "Δ"),
+    "variants": ("ours", "CI", "Δ"),
+}
 _AGREES = "The difference is ours minus print, bold where the printed number lies within our interval."
 
 
 def study_table(shown: StudyTable, results: Results) -> Table:
-    """Returns a table: two columns of names, then what is known of every column of the paper."""
+    """Returns a table: two columns of names, then what is known of every column; print where there is any."""
     error_rates = shown.table in ("1", "2")
-    parts = {
-        "1": ("print", "ours", "CI", "Δ"),
-        "2": ("print", "ours", "CI", "Δ"),
-        "3": ("print", "ours", "Δ"),
-        "variants": ("ours", "CI", "Δ"),
-    }[shown.table]
+    parts = _PARTS[shown.table]
+    if shown.dataset.published is None and shown.table != "variants":
+        parts = tuple(part for part in parts if part in ("ours", "CI"))
     names = [_column_name(shown.table, column) for column in shown.columns]
     header = (
         "architecture",
         "method" if shown.table != "3" else "decoding",
-        *(f"{name} {part}" for name in names for part in parts),
+        *(f"{name} {part}" if len(parts) > 1 else name for name in names for part in parts),
     )
     digits = 2 if shown.table == "3" else 1
     rows = []
@@ -165,7 +168,7 @@ def _difference(cell: StudyCell, digits: int) -> Cell:
 def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
     notes = []
     if shown.dataset.published is None and shown.table != "variants":
-        notes.append("The paper has no numbers for this text, hence no difference to them.")
+        notes.append("The paper has no numbers for this text, so that ours stand alone.")
     elif error_rates:
         notes.append(_AGREES)
     if results.intervals and shown.table != "3":
@@ -176,7 +179,9 @@ def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
             f"bidir: models by {GROW_DIAG_FINAL}. Aligners that the paper quotes are printed by {GROW_DIAG}; "
             f"fast_align online, which its authors ran, by {GROW_DIAG_FINAL}. Rows named with or "
             "without final have the other one.",
-            "GIZA++ is IBM4 here, Zenkel et al. are in print only, and eflomal is not in the paper.",
+            "GIZA++ is IBM4 here, Zenkel et al. are in print only, and eflomal is not in the paper."
+            if shown.dataset.published
+            else "GIZA++ is IBM4 here, and eflomal is not in the paper.",
         ]
     if any(cell.printed and cell.printed.tuned for line in shown.lines for cell in line.cells):
         notes.append("* The authors chose noise and copies on sentences of this cell.")
@@ -211,5 +216,6 @@ def _seeds_note(shown: StudyTable, results: Results) -> str:
     }
     told = f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
     noisy = f"σ = {results.protocol.sigma:g}, n = {results.protocol.samples}"
-    spread = "; ± is the standard deviation over them" if seeds > 1 or len(noise) > 1 else ""
-    return f"Ours: mean over {told} (noise: {noisy}){spread}."
+    if seeds == 1 and len(noise) <= 1:
+        return f"Ours: one model seed and one noise seed (noise: {noisy})."
+    return f"Ours: mean over {told} (noise: {noisy}); ± is the standard deviation over them."

@@ -23,6 +23,7 @@
           if (x === null || y === null) return x === null ? 1 : -1;
           return down ? y - x : x - y;
         });
+        rows.forEach((row) => row.classList.remove("first"));
         body.append(...rows);
       };
       heading.addEventListener("click", sort);

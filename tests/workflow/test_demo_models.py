@@ -30,7 +30,7 @@ def test_smoothgrad_finds_the_true_causes(workspace: Workspace) -> None:
     model, data = "results/demo/models/demo/xa-xb/lstm/1/model", workspace.folder / "results/demo/data/demo"
     workspace.snakemake("--cores", "all", "--", model)
     source, target = data / "test.source", data / "test.target"
-    text = ("--source", str(source), "--target", str(target))
+    text = ("--source", str(source), "--target", str(target), "--threads", "1")
     done = workspace.alignlens("align", "--model", model, "--method", "smoothgrad,n=10", *text, "--out", "links")
     assert done.returncode == 0, done.stderr
     counts = count_causes(read_links(workspace.folder / "links"), read_causes(data / "test.causes", source))

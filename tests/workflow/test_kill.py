@@ -16,7 +16,7 @@ def test_killed_again_and_again_it_ends_as_if_undisturbed(finished: Workspace, w
     attributing = ("attributions/**/attribute.log", "attributions/**/metrics.json")
     for sign in ("data/tiny/prepare.log", *aligning, "models/**/train.log", "translations/**/*.log", *attributing):
         process = workspace.start("--cores", "all")
-        until = time.monotonic() + 120
+        until = time.monotonic() + 400
         while not any(workspace.results.glob(sign)) and process.poll() is None and time.monotonic() < until:
             time.sleep(0.02)
         assert any(workspace.results.glob(sign)), (workspace.folder / "started.log").read_text()

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from alignlens.decoding.translate import TrainedModel
 
+#: With fewer weights, threads wait for each other longer than they compute, on a busy machine for minutes.
+_WORTH_SEVERAL_THREADS = 1_000_000
+
 
 def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds the options that name a trained model."""
@@ -31,7 +34,7 @@ def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000) -> No
         metavar="N",
         help=f"most padded tokens of a batch (default {batch_tokens})",
     )
-    group.add_argument("--threads", type=int, metavar="N", help="threads of matrix products (default: all cores)")
+    group.add_argument("--threads", type=int, metavar="N", help="threads of matrix products (default: all cores, one for a small model)")
     group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
 
 
@@ -49,9 +52,12 @@ def load(args: argparse.Namespace) -> TrainedModel:
     import torch
 
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import parameter_count
 
+    trained = TrainedModel.load(args.model, args.weights)
     if args.threads is not None:
         torch.set_num_threads(args.threads)
-    trained = TrainedModel.load(args.model, args.weights)
+    elif parameter_count(trained.model) < _WORTH_SEVERAL_THREADS:
+        torch.set_num_threads(1)
     trained.model.to("cuda" if torch.cuda.is_available() else "cpu")
     return trained

@@ -34,7 +34,12 @@ def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000) -> No
         metavar="N",
         help=f"most padded tokens of a batch (default {batch_tokens})",
     )
-    group.add_argument("--threads", type=int, metavar="N", help="threads of matrix products (default: all cores, one for a small model)")
+    group.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="threads of matrix products (default: all cores, one for a small model)",
+    )
     group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
 
 

@@ -115,11 +115,11 @@ def test_every_job_is_one_finished_run(finished: Workspace) -> None:
     assert len(keys) == len(set(keys))
     assert {run["status"] for run in runs} == {"FINISHED"}
     scored = [run for run in runs if "aer" in run["metrics"]]
-    attributed = [
-        row
+    attributed = {
+        (path, row["method"], row["extraction"], row["links"] if row["kind"] == "direction" else "bidir")
         for path in finished.results.glob("attributions/tiny/*/1/*/metrics.json")
         for row in json.loads(path.read_text())["rows"]
-    ]
+    }
     assert len(scored) == 4 * 10 + len(attributed)
     names = {run["name"] for run in scored}
     assert "tiny · fast_align offline · grow-diag" in names
@@ -154,7 +154,7 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
         ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
         ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", "ding2019_study"}),
         ("src/alignlens/report/render.py", {"report", "ding2019_study"}),
-        ("src/alignlens/attribution/sweep.py", {"attribute", *EXTRACTED}),
+        ("src/alignlens/attribution/sweep.py", {"attribute", "report", *EXTRACTED}),
         ("src/alignlens/tracking/store.py", set()),
     ],
 )

@@ -95,7 +95,7 @@ class Sweep:
         prefix = model.embed_target(sentences.prefix)
         spread = self._noise.sigma * spread_of(embeddings, sentences.source_mask)
         means = {
-            method: _Mean(copies_of(method), (*sentences.labels.shape, sentences.source.shape[1]), embeddings.device)
+            method: _Mean((*sentences.labels.shape, sentences.source.shape[1]), embeddings.device)
             for method in self._methods
         }
         sampling = Sampling(sentences.labels_mask, sentences.source_mask, self._copies, self._risk, rows)
@@ -186,7 +186,7 @@ class Sweep:
         for gradients in passes.backward(forward, outputs.cotangents, wanted):
             rows, positions = gradients.rows, gradients.positions
             if "mean_abs" in readings:
-                raw["mean_abs"][rows, positions] = li_grad.score(gradients.vectors, gradients.vectors, "mean_abs")
+                raw["mean_abs"][rows, positions] = li_grad.mean_abs(gradients.vectors)
             if "dot" in readings:
                 raw["dot"][rows, positions] = ding_grad.score(gradients.vectors, embeddings[rows // copies])
             statistics.backward_passes += len(rows)
@@ -237,8 +237,7 @@ class Sweep:
 class _Mean:
     """A running mean over copies, per target position: with adaptive sampling they have different numbers of copies."""
 
-    def __init__(self, most: int, shape: tuple[int, ...], device: torch.device) -> None:
-        self._most = most
+    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
         self._sum = torch.zeros(shape, dtype=torch.float64, device=device)
         self.used = torch.zeros(shape[:-1], dtype=torch.int64, device=device)
 

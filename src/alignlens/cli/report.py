@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignlens.cli.figures import write_figure
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
 from alignlens.report import model_tables, tables
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignlens.report.collect import Failure, ScoredRun, TestSet
-    from alignlens.report.heatmap import Drawing
     from alignlens.report.html import Picture
     from alignlens.report.models import TrainedModel
     from alignlens.report.render import Table
@@ -248,7 +248,7 @@ def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], c
         )
         stem = out / (f"heatmap-{test_set.dataset}" + (f".{place}" if place > 1 else ""))
         text = f"{caption}: the best links of each aligner, on a sentence where they disagree most"
-        pictures.append(_write_figure(stem, drawing, text))
+        pictures.append(write_figure(stem, drawing, text))
     return pictures
 
 
@@ -261,16 +261,4 @@ def _write_curves(out: Path, results: Path, dataset: str, models: Sequence[Train
         return []
     caption = f"{dataset}: learning curves"
     text = f"{caption}, measured on the dev text (BLEU: its first sentences, greedy search)"
-    return [_write_figure(out / f"curves-{dataset}", draw_curves(curves, caption), text)]
-
-
-def _write_figure(stem: Path, drawing: Drawing, caption: str) -> Picture:
-    """Writes a figure as SVG and PNG, and returns it for the page."""
-    from alignlens.report.heatmap import render
-    from alignlens.report.html import Picture
-
-    contents = {suffix: render(drawing, suffix) for suffix in (".svg", ".png")}
-    for suffix, content in contents.items():
-        with atomic_path(stem.with_name(stem.name + suffix)) as temporary:
-            temporary.write_bytes(content)
-    return Picture(caption, contents[".svg"])
+    return [write_figure(out / f"curves-{dataset}", draw_curves(curves, caption), text)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.figures import write_figure
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_path, write_json, write_text
 from alignlens.tracking.journal import Journal
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from alignlens.report.heatmap import Drawing
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
     from alignlens.studies.ding2019.causes import CauseTable
@@ -148,7 +148,7 @@ def _write_figures(out: Path, results: Results) -> dict[str, list[Picture]]:
         example = read_example(results, dataset)
         if example is not None:
             written[dataset.name] = [
-                _write_figure(out / f"{name}-{dataset.name}", drawing, caption)
+                write_figure(out / f"{name}-{dataset.name}", drawing, caption)
                 for name, (drawing, caption) in figures(example, results.protocol).items()
             ]
     return written
@@ -167,18 +167,7 @@ def _write_curves(out: Path, results: Results) -> list[Picture]:
     told = (
         f"{caption}. A pass is one forward run and one backward run per target piece; shaded: interval over sentences."
     )
-    return [_write_figure(out / "samples", draw_noise_curves(found, caption), told)]
-
-
-def _write_figure(stem: Path, drawing: Drawing, caption: str) -> Picture:
-    from alignlens.report.heatmap import render
-    from alignlens.report.html import Picture
-
-    contents = {suffix: render(drawing, suffix) for suffix in (".svg", ".png")}
-    for suffix, content in contents.items():
-        with atomic_path(stem.with_name(stem.name + suffix)) as temporary:
-            temporary.write_bytes(content)
-    return Picture(caption, contents[".svg"])
+    return [write_figure(out / "samples", draw_noise_curves(found, caption), told)]
 
 
 def _write_page(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.attribution.methods import ding_grad
 from alignlens.attribution.methods.spec import GRADIENT, MethodSpec, one_of
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ SPEC = MethodSpec(
 )
 
 
-def score(gradient: Tensor, embeddings: Tensor, reading: str) -> Tensor:
-    """Returns (some, source) of gradients and embeddings (some, source, dim)."""
-    return gradient.abs().mean(-1) if reading == "mean_abs" else ding_grad.score(gradient, embeddings).abs()
+def mean_abs(gradient: Tensor) -> Tensor:
+    """Returns (some, source) of gradients (some, source, dim); ``abs_dot`` is ``ding_grad.score`` without its sign."""
+    return gradient.abs().mean(-1)
 
 
 def row(scores: Tensor) -> Tensor:

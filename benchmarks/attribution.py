@@ -132,6 +132,7 @@ class Captum:
 
 def ours(model: Seq2Seq, text: Text, methods: Sequence[Method], **options: Any) -> dict[int, dict[str, Any]]:
     """Returns the scores of all sentences."""
+    options.setdefault("workers", torch.get_num_threads())
     return dict(attribute(model, text.sources, text.targets, methods, **options))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -322,6 +324,43 @@ def test_another_error_is_not_taken_for_lack_of_memory(monkeypatch: pytest.Monke
         scores(model_of("transformer"), [parse("ding_grad")])
 
 
+@pytest.mark.parametrize("adaptive", [None, 0.1])
+def test_workers_give_the_very_numbers_of_one(adaptive: float | None) -> None:
+    model, methods = model_of("transformer"), parse_all(["attention", "ding_smoothgrad,n=12", "li_grad"])
+    threads, counted = torch.get_num_threads(), [Statistics(), Statistics()]
+    one = scores(model, methods, sentences=60, adaptive=adaptive, statistics=counted[0])
+    three = scores(model, methods, sentences=60, adaptive=adaptive, statistics=counted[1], workers=3)
+    assert list(one) == list(three)
+    assert all(np.array_equal(three[number][name], one[number][name]) for number in one for name in one[number])
+    assert counted[0] == counted[1]
+    assert torch.get_num_threads() == threads
+
+
+def test_an_error_of_a_worker_is_told_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = corpus.Sweep.run
+    begun = []
+
+    def fails_at_the_second(self, sentences, rows, statistics):  # type: ignore[no-untyped-def]
+        begun.append(sentences)
+        if len(begun) == 2:
+            raise RuntimeError("shapes do not match")
+        return run(self, sentences, rows, statistics)
+
+    monkeypatch.setattr(corpus.Sweep, "run", fails_at_the_second)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        scores(model_of("transformer"), [parse("ding_grad")], sentences=400, workers=2)
+    assert len(begun) < 20
+
+
+def test_whoever_stops_early_leaves_no_work_behind() -> None:
+    before = threading.active_count()
+    found = attribute(model_of("transformer"), *text(200), [parse("ding_grad")], workers=2)
+    next(found)
+    assert threading.active_count() > before
+    found.close()
+    assert threading.active_count() == before
+
+
 def test_gradients_outside_stay_switched_on() -> None:
     leaf = torch.ones(1, requires_grad=True)
     for _ in attribute(model_of("transformer"), *text(), [parse("attention")]):
@@ -340,6 +379,7 @@ def test_a_damaged_model_is_an_error_not_a_link() -> None:
     ("options", "message"),
     [
         ({"tokens": 0}, "at least 1"),
+        ({"workers": 0}, "at least 1"),
         ({"adaptive": 0.7}, "between 0 and 0.5"),
         ({"shard": (2, 2)}, "counted from 0"),
     ],

@@ -90,8 +90,10 @@ def gradients(passes: SourceGradients[Any], data: Batch, cotangents: Tensor, wan
     with torch.inference_mode():
         found = torch.full((*wanted.shape, *data[0].shape[1:]), torch.nan, dtype=data[0].dtype)
         for piece in passes.backward(passes.forward(*data), cotangents, wanted):
-            assert found[piece.rows, piece.positions].isnan().all(), "a pair came twice"
-            found[piece.rows, piece.positions] = piece.vectors
+            row, start = (piece.positions >= 0).nonzero(as_tuple=True)
+            pairs = piece.rows[row], piece.positions[row, start]
+            assert found[pairs].isnan().all(), "a pair came twice"
+            found[pairs] = piece.vectors[row, start]
     assert torch.equal(~found.isnan().any(-1).any(-1), wanted)
     return found
 

@@ -43,9 +43,11 @@ def collected(passes: TransformerGradients | AutogradGradients, wanted: Tensor, 
     pairs = {
         (int(row), int(position)): gradient
         for each in found
-        for row, position, gradient in zip(each.rows, each.positions, each.vectors, strict=True)
+        for row, positions, gradients in zip(each.rows, each.positions, each.vectors, strict=True)
+        for position, gradient in zip(positions, gradients, strict=True)
+        if position >= 0
     }
-    assert len(pairs) == sum(len(each.rows) for each in found)
+    assert len(pairs) == sum(int((each.positions >= 0).sum()) for each in found)
     return pairs
 
 
@@ -71,6 +73,33 @@ def test_gradients_equal_automatic_ones(norm: str, layers: tuple[int, int], dim:
     assert set(found) == set(expected) == {tuple(pair) for pair in chosen.nonzero().tolist()}
     for pair, gradient in found.items():
         torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("wanted", wanted_sets())
+@pytest.mark.parametrize(("dim", "heads"), [(16, 4), (64, 2)])
+@pytest.mark.parametrize("layers", [(1, 1), (3, 2)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_products_equal_gradients_times_vectors(
+    norm: str, layers: tuple[int, int], dim: int, heads: int, wanted: str
+) -> None:
+    """The lowest layer is gone through forwards: another way, the same numbers."""
+    passes, chosen = TransformerGradients(model_of(norm, layers, dim, heads)), wanted_sets()[wanted]
+    vectors, mask, prefix, cotangents = inputs(dim)
+    along = torch.randn_like(vectors)
+    expected = collected(passes, chosen, dim)
+    with torch.no_grad():
+        forward = passes.forward(vectors, mask, prefix)
+        found = {
+            (int(row), int(position)): value
+            for each in passes.products(forward, cotangents, chosen, along)
+            for row, positions, values in zip(each.rows, each.positions, each.values, strict=True)
+            for position, value in zip(positions, values, strict=True)
+            if position >= 0
+        }
+    assert set(found) == set(expected)
+    for (row, position), value in found.items():
+        product = (expected[row, position] * along[row]).sum(-1)
+        torch.testing.assert_close(value, product, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

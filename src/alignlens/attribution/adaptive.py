@@ -16,7 +16,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-FIRST_LOOK, _NEXT_LOOK = 6, 3  # after so many copies, and after so many more
+LOOK = 5  # after so many copies, and after every so many more
 
 
 class Sampling:
@@ -36,7 +36,7 @@ class Sampling:
         while self._done < self._copies and bool(self.active.any()):
             stop = self._copies
             if self._risk is not None:
-                stop = min(stop, self._done + (_NEXT_LOOK if self._done else FIRST_LOOK))
+                stop = min(stop, self._done + LOOK)
             while self._done < stop:
                 chosen = self.active.any(1).nonzero()[:, 0]
                 step = max(1, self._rows // len(chosen))

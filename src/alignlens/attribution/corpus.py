@@ -6,6 +6,7 @@ computed together belongs to one portion; so a shard, which takes every n-th por
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from alignlens.attribution.rows import Statistics
 from alignlens.attribution.sweep import Noise, Sentences, Sweep
+from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch
 from alignlens.decoding.forced import check_labels
 from alignlens.decoding.hypothesis import check_ready
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
     Found = tuple[int, dict[str, NDArray[np.float32]]]
 
-TOKENS = 4096
+TOKENS = 2048
 _WINDOW = 4096  # sentences that are sorted by length together
-_PORTION = 64
+_PORTION = 8
 _FEWEST_TOKENS = 64
 
 
@@ -49,41 +51,48 @@ def attribute(
     adaptive: float | None = None,
     shard: tuple[int, int] = (0, 1),
     first: int = 0,
+    workers: int = 1,
     advance: Callable[[int], None] | None = None,
     statistics: Statistics | None = None,
 ) -> Iterator[Found]:
     """Yields every sentence's number and its scores by the text of the method, in the order they are computed in.
 
     Scores are (target, source): pieces and END of the given target, by [BEGIN and] pieces and END of the source; rows
-    sum to one. ``tokens`` is the most padded tokens of all noisy copies that are in memory together; it is halved when
+    sum to one. ``tokens`` is the most padded tokens of all noisy copies that a worker has in memory; it is halved when
     memory does not suffice. ``adaptive`` is the risk of a settled link to be another one with all copies, per
     comparison; None is all copies. ``shard`` is (which, of how many). ``first`` is the number of the first sentence,
-    where the texts are a part of something larger.
+    where the texts are a part of something larger. ``workers`` threads compute side by side on a processor; results
+    do not depend on their number.
     """
     check_ready(model)
-    _check(methods, tokens, adaptive, shard)
+    _check(methods, tokens, adaptive, shard, workers)
     statistics = Statistics() if statistics is None else statistics
     source_store, target_store = stored(sources), stored(targets)
     groups: dict[Noise, list[Method]] = {}
     for method in methods:
         groups.setdefault(Noise.of(method), []).append(method)
     sweeps = [Sweep(model, noise, group, adaptive) for noise, group in groups.items()]
-    for portion in _portions(source_store, target_store, shard):
-        budget, found = tokens, None
-        while found is None:
+    stopped = Event()
+
+    def work(portion: Numbers) -> tuple[list[Found], Statistics]:
+        budget, halvings = tokens, 0
+        while True:
+            counted = Statistics(sentences=len(portion), halvings=halvings)
             try:
-                found = _portion(
-                    model, sweeps, source_store, target_store, portion, budget, source_begin, first, statistics
-                )
+                arguments = (source_store, target_store, portion, budget, source_begin, first, counted, stopped)
+                return _portion(model, sweeps, *arguments), counted
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error) or budget <= _FEWEST_TOKENS:
                     raise
-                budget //= 2
-                statistics.halvings += 1
-        statistics.sentences += len(portion)
-        yield from found
-        if advance is not None:
-            advance(len(portion))
+                budget, halvings = budget // 2, halvings + 1
+
+    portions = _portions(source_store, target_store, shard)
+    with side_by_side(workers if next(model.parameters()).device.type == "cpu" else 1, stopped) as run:
+        for found, counted in run(work, portions):
+            statistics.add(counted)
+            yield from found
+            if advance is not None:
+                advance(counted.sentences)
 
 
 def numbers_of(
@@ -106,12 +115,15 @@ def _portion(
     source_begin: bool,
     first: int,
     statistics: Statistics,
+    stopped: Event,
 ) -> list[Found]:
-    """Returns the scores of a portion, in the order of the corpus."""
+    """Returns the scores of a portion, in the order of the corpus; nothing useful once ``stopped``."""
     found: dict[int, dict[str, NDArray[np.float32]]] = {int(number): {} for number in portion}
     device = next(model.parameters()).device
     for sweep in sweeps:
         for numbers, rows in _batches(sources, targets, portion, tokens, sweep.copies_at_once):
+            if stopped.is_set():
+                return []
             batch = make_batch(sources, targets, numbers, source_begin=source_begin)
             check_labels(batch, targets, model.output.out_features)
             arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
@@ -136,7 +148,8 @@ def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) 
     for start in range(0, len(sources), _WINDOW):
         numbers = np.arange(start, min(start + _WINDOW, len(sources)))
         order = np.lexsort((targets.lengths(numbers), sources.lengths(numbers)))
-        for portion in np.split(numbers[order], range(_PORTION, len(numbers), _PORTION)):
+        # The longest first: what is left for the last worker at the end is then short.
+        for portion in reversed(np.split(numbers[order], range(_PORTION, len(numbers), _PORTION))):
             if place % of == which:
                 yield portion
             place += 1
@@ -157,11 +170,15 @@ def _batches(
         start = stop
 
 
-def _check(methods: Sequence[Method], tokens: int, adaptive: float | None, shard: tuple[int, int]) -> None:
+def _check(
+    methods: Sequence[Method], tokens: int, adaptive: float | None, shard: tuple[int, int], workers: int
+) -> None:
     if not methods:
         raise ConfigError("no methods were asked for")
     if tokens < 1:
         raise ConfigError(f"batches of {tokens} tokens; there must be at least 1")
+    if workers < 1:
+        raise ConfigError(f"{workers} workers; there must be at least 1")
     if adaptive is not None and not 0 < adaptive < 0.5:
         raise ConfigError(f"adaptive sampling with risk {adaptive}; it must be between 0 and 0.5")
     if not 0 <= shard[0] < shard[1]:

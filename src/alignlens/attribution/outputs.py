@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
 
-_POSITIONS_AT_ONCE = 512  # whose probabilities over the vocabulary exist at the same time
+_PROBABILITIES_AT_ONCE = 2**20  # that exist at the same time: about what a processor's caches hold
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ def outputs_of(model: Seq2Seq, states: Tensor, labels: Tensor, wanted: Tensor, r
     flat = states.reshape(-1, states.shape[-1])
     cotangents, probabilities = states.new_zeros(flat.shape), states.new_zeros(len(flat))
     tokens = labels.new_zeros(len(flat))
-    for part in torch.split(wanted.flatten().nonzero()[:, 0], _POSITIONS_AT_ONCE):
+    at_once = max(64, _PROBABILITIES_AT_ONCE // len(weight))
+    for part in torch.split(wanted.flatten().nonzero()[:, 0], at_once):
         scores = torch.softmax(model.logits(flat[part]), -1)
         chosen = labels.flatten()[part]
         if runner_up:

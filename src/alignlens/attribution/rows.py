@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
@@ -21,6 +22,14 @@ class Statistics:
     sentences: int = 0
     halvings: int = 0  # how often memory ran out and batches were halved
     copies: dict[str, int] = field(default_factory=dict)  # by method with adaptive sampling: copies over all positions
+
+    def add(self, other: Statistics) -> None:
+        """Adds the counters of another part of the run."""
+        for name, value in vars(other).items():
+            if name == "copies":
+                self.copies = dict(Counter(self.copies) + Counter(value))
+            else:
+                setattr(self, name, getattr(self, name) + value)
 
     def as_json(self) -> dict[str, int]:
         """Returns the counters by name."""

@@ -27,7 +27,7 @@ class AttributionSettings:
     samples_curve: tuple[int, ...] = (1, 5, 10, 20, 30)
     noise_seeds: tuple[int, ...] = (1, 2, 3)
     adaptive: float | None = None  # the risk of a wrong link that stopping early may take
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     shards: int = 1
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from alignlens.attribution.adaptive import FIRST_LOOK, Sampling
+from alignlens.attribution.adaptive import LOOK, Sampling
 from alignlens.attribution.gradients.choice import scales_gradients, source_gradients
 from alignlens.attribution.methods import attention, ding_grad, li_grad
 from alignlens.attribution.methods.smoothgrad import NORMALISED_FIRST
@@ -22,7 +22,7 @@ from alignlens.attribution.outputs import outputs_of
 from alignlens.attribution.rows import Statistics, normalised
 
 if TYPE_CHECKING:
-    from alignlens.attribution.gradients.contract import Forward, SourceGradients
+    from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
     from alignlens.attribution.registry import Method
     from alignlens.models.contract import Seq2Seq
 
@@ -79,7 +79,7 @@ class Sweep:
         self._copies = max(map(copies_of, methods))
         self._risk = adaptive if noise.sigma and self._copies > 1 else None
         #: How many copies of a sentence go through the model together.
-        self.copies_at_once = self._copies if self._risk is None else min(self._copies, FIRST_LOOK)
+        self.copies_at_once = self._copies if self._risk is None else min(self._copies, LOOK)
         scaled = scales_gradients(model)
         self._kinds = {method: _kind(method, scaled) for method in methods}
         passes = {_backward(kind) for kind in self._kinds.values() if not _is_attention(kind)}
@@ -183,13 +183,18 @@ class Sweep:
         shape = (*wanted.shape, embeddings.shape[1])
         readings = {_reading(kind) for kind in kinds}
         raw = {reading: embeddings.new_zeros(shape) for reading in readings}
-        for gradients in passes.backward(forward, outputs.cotangents, wanted):
-            rows, positions = gradients.rows, gradients.positions
-            if "mean_abs" in readings:
-                raw["mean_abs"][rows, positions] = li_grad.mean_abs(gradients.vectors)
-            if "dot" in readings:
-                raw["dot"][rows, positions] = ding_grad.score(gradients.vectors, embeddings[rows // copies])
-            statistics.backward_passes += len(rows)
+        every = _repeat(embeddings, copies)
+        arguments = (forward, outputs.cotangents, wanted)
+        pieces: Iterable[tuple[Gradients | Products, dict[str, Tensor]]]
+        if readings == {"dot"}:
+            pieces = ((each, {"dot": each.values}) for each in passes.products(*arguments, every))
+        else:
+            pieces = ((each, _read(each, readings, every)) for each in passes.backward(*arguments))
+        for piece, by_reading in pieces:
+            row, start = (piece.positions >= 0).nonzero(as_tuple=True)
+            for reading, values in by_reading.items():
+                raw[reading][piece.rows[row], piece.positions[row, start]] = values[row, start]
+            statistics.backward_passes += len(row)
         found = {}
         for kind in kinds:
             scores = raw[_reading(kind)]
@@ -275,6 +280,16 @@ def _backward(kind: _Kind) -> _Backward:
 
 def _reading(kind: _Kind) -> str:
     return "mean_abs" if dict(kind.settings).get("reading") == "mean_abs" else "dot"
+
+
+def _read(gradients: Gradients, readings: set[str], embeddings: Tensor) -> dict[str, Tensor]:
+    """Returns what the methods read from gradients, each (some, start, source)."""
+    found = {}
+    if "mean_abs" in readings:
+        found["mean_abs"] = li_grad.mean_abs(gradients.vectors)
+    if "dot" in readings:
+        found["dot"] = ding_grad.score(gradients.vectors, embeddings[gradients.rows, None])
+    return found
 
 
 def _row_of(kind: _Kind) -> Callable[[Tensor], Tensor]:

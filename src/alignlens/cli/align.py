@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from alignlens.attribution.registry import METHODS, parse
 from alignlens.cli.attribute import BATCH_TOKENS, add_adaptive, check_adaptive
-from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path
@@ -190,6 +190,7 @@ def _link_lines(
         source_begin=begin,
         adaptive=args.adaptive,
         first=first,
+        workers=workers(args),
         advance=progress.advance,
     )
     rows: list[tuple[int, int, int, float]] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import parse_all
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
-from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
 _SHARD = re.compile(r"([0-9]+)/([0-9]+)")
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 2048
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -162,6 +162,7 @@ def _write_scores(
             source_begin=begin,
             adaptive=args.adaptive,
             shard=shard,
+            workers=workers(args),
             advance=watch.beside(progress.advance),
             statistics=statistics,
         )

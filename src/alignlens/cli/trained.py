@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,14 @@ def check_compute(args: argparse.Namespace) -> None:
         value = getattr(args, option)
         if value is not None and value < 1:
             raise ConfigError(f"--{option.replace('_', '-')} {value}: must be at least 1")
+
+
+def workers(args: argparse.Namespace) -> int:
+    """Returns how many threads share the sentences of an attribution; each computes alone, so size does not matter."""
+    if args.threads is not None:
+        return int(args.threads)
+    # What this process may use; where the system cannot tell, what there is.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def load(args: argparse.Namespace) -> TrainedModel:

@@ -46,4 +46,4 @@ class AutogradGradients(SourceGradients[Graph]):
                 with torch.enable_grad():
                     output = forward.outputs[:, position]
                 (vectors,) = torch.autograd.grad(output, forward.vectors, cotangents[:, position], retain_graph=True)
-                yield Gradients(rows, torch.full_like(rows, position), vectors[rows])
+                yield Gradients(rows, torch.full_like(rows, position)[:, None], vectors[rows, None])

@@ -25,11 +25,20 @@ class Forward:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Gradients of some outputs: number ``m`` belongs to row ``rows[m]`` and target position ``positions[m]``."""
+    """Gradients of some outputs of some rows; ``vectors[m, k]`` belongs to ``rows[m]`` and ``positions[m, k]``."""
 
     rows: Tensor  # (some,)
-    positions: Tensor  # (some,)
-    vectors: Tensor  # (some, source, dim): with respect to the source vectors of that row; zero at padding
+    positions: Tensor  # (some, start): target positions; -1 where ``vectors`` have no meaning
+    vectors: Tensor  # (some, start, source, dim): with respect to the source vectors of that row; zero at padding
+
+
+@dataclass(frozen=True)
+class Products:
+    """Gradients times one vector for each source position, otherwise like ``Gradients``."""
+
+    rows: Tensor  # (some,)
+    positions: Tensor  # (some, start)
+    values: Tensor  # (some, start, source)
 
 
 Kept = TypeVar("Kept", bound=Forward)
@@ -53,3 +62,8 @@ class SourceGradients(ABC, Generic[Kept]):
         ``cotangents`` is (row, target, dim), ``wanted`` (row, target) of bool. Pairs come in any order, each once, in
         pieces small enough that the consumer may reduce one before the next is made.
         """
+
+    def products(self, forward: Kept, cotangents: Tensor, wanted: Tensor, along: Tensor) -> Iterator[Products]:
+        """Yields the gradients that ``backward`` gives, times ``along`` (row, source, dim)."""
+        for found in self.backward(forward, cotangents, wanted):
+            yield Products(found.rows, found.positions, (found.vectors * along[found.rows, None]).sum(-1))

@@ -109,7 +109,7 @@ class FconvGradients(SourceGradients[FconvForward]):
                 d_state = _rows(cotangents[:, position], selection)
                 d_memory, d_values = self._decoder_backward(forward, d_state, position, selection)
                 vectors = self._encoder_backward(forward, d_memory, d_values, selection)
-                yield Gradients(some, torch.full_like(some, position), vectors)
+                yield Gradients(some, torch.full_like(some, position)[:, None], vectors[:, None])
 
     def _encode(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns the encoder's output, its input, and the slopes of its convolutions."""

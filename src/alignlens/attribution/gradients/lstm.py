@@ -104,12 +104,8 @@ class LstmGradients(SourceGradients[LstmForward]):
         """Yields the gradients of all wanted positions of some rows at a time."""
         for block in self._blocks(forward, cotangents, wanted):
             d_memory, d_hidden, d_cell = self._decoder_backward(block)
-            vectors = self._encoder_backward(block, d_memory, d_hidden, d_cell).flatten(0, 1)
-            rows, positions = block.rows.expand_as(block.positions).flatten(), block.positions.flatten()
-            filled = (positions >= 0).nonzero()[:, 0]
-            if len(filled) < len(positions):
-                rows, positions, vectors = rows[filled], positions[filled], vectors[filled]
-            yield Gradients(rows, positions, vectors)
+            vectors = self._encoder_backward(block, d_memory, d_hidden, d_cell)
+            yield Gradients(block.rows, block.positions.t(), vectors.transpose(0, 1))
 
     def _decode(
         self, memory: Tensor, mask: Tensor, prefix: Tensor, hidden: Tensor, cell: Tensor

@@ -1,6 +1,7 @@
 """Source gradients of a Transformer.
 
-A backward pass starts at one target position of all rows. In the decoder it goes through that position alone until
+Backward passes start at several target positions of several rows together; gradients are (row, position, start, dim),
+where a start is one of those target positions. In the decoder a pass goes through its own position alone until
 self-attention spreads it over the ones before, and it ends at the attention of the lowest layer to the source, below
 which nothing depends on the source. What reaches keys and queries is combined from vectors that the forward pass made
 ready, as long as there are few positions; of an attention layer only the output and value projections are then left as
@@ -9,28 +10,57 @@ large products.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from alignlens.attribution.gradients.contract import Gradients, SourceGradients
-from alignlens.attribution.gradients.transformer_forward import (
-    Attended,
-    DecoderKept,
-    EncoderKept,
-    Normed,
-    TransformerForward,
-    by_head,
-    joined,
-    run,
-    through_heads,
+from alignlens.attribution.gradients.contract import Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.transformer_forward import TransformerForward, cut, run
+from alignlens.attribution.gradients.transformer_layers import (
+    Spread,
+    after_branch,
+    before_branch,
+    cross_backward,
+    cross_spread,
+    feed_backward,
+    norm_backward,
+    own_backward,
+    own_forward,
+    own_spread,
 )
-from alignlens.models.attention import CrossAttention, SelfAttention
-from alignlens.models.transformer import Branch, DecoderLayer, EncoderLayer, FeedForward, Transformer
+from alignlens.models.transformer import DecoderLayer, EncoderLayer, Transformer
 
-_FEW = 0.6  # below this share of rows, copying the wanted ones is cheaper than taking all of them along
+_NUMBERS = 2**18  # of a gradient tensor: what a processor's own cache holds
+# Starts that go back together: with few, small products are inefficient; with many, decoder positions that only the
+# last one needs are gone through for all. The wider the model, the more the latter costs.
+_FEWEST_STARTS, _WIDTH_OF_STARTS = 4, 512
+_WASTE = 1.25  # how many pairs of row and start may be computed for one that is wanted
+
+
+class _Top(NamedTuple):
+    """Backward passes from all positions as far as each of them is alone: through the decoder's top layer."""
+
+    cross: Spread  # to the source
+    own: Spread | None  # to the position itself and those before it, if there is a layer below
+    query: Tensor | None  # (row, position, dim): what comes back to the position itself through its query
+    into: Tensor | None  # (row, position, dim): what comes back to the position itself beside the layer
+
+
+class _Block(NamedTuple):
+    """Rows and starts that go back together."""
+
+    rows: Tensor  # (some,)
+    positions: Tensor  # (some, start): -1 where a row does not want the start
+    kept: TransformerForward
+    top: _Top
+    starts: Tensor  # (start,): target positions
+    first: bool  # of these rows
+    starts_in_all: int  # of all blocks of these rows
 
 
 class TransformerGradients(SourceGradients[TransformerForward]):
@@ -46,160 +76,113 @@ class TransformerGradients(SourceGradients[TransformerForward]):
         return run(self._model, vectors, mask, prefix)
 
     def backward(self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
-        """Yields the gradients of one target position after the other."""
-        for position in range(wanted.shape[1]):
-            rows = wanted[:, position].nonzero()[:, 0]
-            if not len(rows):
-                continue
-            stop = int(rows[-1]) + 1
-            copied = len(rows) < _FEW * stop
-            kept = forward if stop == len(wanted) and not copied else forward.cut(rows if copied else stop)
-            start = cotangents[rows if copied else slice(stop), position]
-            vectors = self._encoder_backward(kept, self._decoder_backward(kept, start, position)).transpose(0, 1)
-            if not copied and len(rows) < stop:
-                vectors = vectors[rows]
-            yield Gradients(rows, torch.full_like(rows, position), vectors)
+        """Yields the gradients of a few target positions of some rows at a time."""
+        for block in self._blocks(forward, cotangents, wanted):
+            memory = self._decoder_backward(block.kept, block.top, block.starts)
+            vectors = self._encoder_backward(block.kept, memory, 0)
+            yield Gradients(block.rows, block.positions, vectors.transpose(1, 2))
 
-    def _decoder_backward(self, kept: TransformerForward, cotangents: Tensor, position: int) -> Tensor:
-        """Returns the gradient (source, row, dim) of the encoder output."""
-        at, upto = slice(position, position + 1), slice(position + 1)
-        grad = cotangents[None]
+    def products(
+        self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor, along: Tensor
+    ) -> Iterator[Products]:
+        """Yields gradients times ``along``; the lowest self-attention is gone through forwards, once for all starts."""
+        lowest, changes = self._encoder[0], along
+        for block in self._blocks(forward, cotangents, wanted):
+            kept = block.kept
+            memory = self._decoder_backward(kept, block.top, block.starts)
+            if 2 * block.starts_in_all < along.shape[1]:  # too few for that way to pay
+                vectors = self._encoder_backward(kept, memory, 0)
+                values = (vectors * along[block.rows, :, None]).sum(-1).transpose(1, 2)
+            else:
+                if block.first:
+                    found = kept.encoder[0].own
+                    changes = own_forward(lowest.own, lowest.own_branch, found, along[block.rows])
+                grad = self._encoder_backward(kept, memory, 1)
+                grad = feed_backward(lowest.feed_forward, lowest.feed_forward_branch, kept.encoder[0].feed, grad)
+                into = before_branch(lowest.own_branch, kept.encoder[0].own.norm, grad)
+                values = torch.matmul(into, changes.transpose(2, 3)).sum(1)
+            yield Products(block.rows, block.positions, values)
+
+    def _blocks(self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
+        """Yields rows and starts that go back together."""
+        source, dim = forward.cross[0].shape[-1], cotangents.shape[-1]
+        most = max(_FEWEST_STARTS, _WIDTH_OF_STARTS // dim)
+        numbers = torch.arange(len(wanted), device=wanted.device)
+        top = self._top_backward(forward, cotangents)
+        for rows, places in _groups(wanted, max(1, _NUMBERS // (most * source * dim))):
+            kept, its_top = cut((forward, top), rows) if len(numbers[rows]) < len(numbers) else (forward, top)
+            for number, starts in enumerate(torch.split(places, most)):
+                positions = starts.where(wanted[rows][:, starts], -1)
+                yield _Block(numbers[rows], positions, kept, its_top, starts, number == 0, len(places))
+
+    def _top_backward(self, kept: TransformerForward, cotangents: Tensor) -> _Top:
+        """Goes back from all positions together; being alone, each is a position with one start."""
+        layer, found = self._decoder[-1], kept.decoder[-1]
+        grad = cotangents[:, :, None]
         if kept.decoder_norm is not None:
-            grad = _norm_backward(self._model.decoder_norm, kept.decoder_norm, grad, at)
-        memory = torch.zeros_like(kept.decoder[0].cross.keys)
-        layers = list(zip(self._decoder, kept.decoder, strict=True))
-        for number in range(len(layers) - 1, -1, -1):
-            layer, own = layers[number]
-            grad = _feed_backward(layer.feed_forward, layer.feed_forward_branch, own, grad, at)
-            into = _before_branch(layer.cross_branch, own.cross_norm, grad, at)
-            query = _cross_backward(layer.cross, own.cross, into, at, memory, number > 0)
-            if query is None:
-                break
-            grad = _after_branch(layer.cross_branch, own.cross_norm, into, query, at)
-            into = _before_branch(layer.own_branch, own.own_norm, grad, at)
-            grad = _own_backward(layer.own, own.own, into, at, upto)
-            if layer.own_branch.norm_first:
-                grad = _norm_backward(layer.own_branch.norm, own.own_norm, grad, upto)
-            grad[at] += into
-            at = upto
-        return memory
+            grad = norm_backward(self._model.decoder_norm, kept.decoder_norm, grad)
+        grad = feed_backward(layer.feed_forward, layer.feed_forward_branch, found.feed, grad)
+        into = before_branch(layer.cross_branch, found.cross.norm, grad)
+        cross, query = cross_spread(layer.cross, found.cross, into)
+        if len(self._decoder) == 1:
+            return _Top(cross, None, None, None)
+        grad = after_branch(layer.cross_branch, found.cross.norm, into, query)
+        into = before_branch(layer.own_branch, found.own.norm, grad)
+        own, query = own_spread(layer.own, found.own, into)
+        return _Top(cross, own, query[:, :, 0], into[:, :, 0])
 
-    def _encoder_backward(self, kept: TransformerForward, grad: Tensor) -> Tensor:
-        """Returns the gradient (source, row, dim) of the source vectors."""
-        everywhere = slice(None)
+    def _decoder_backward(self, kept: TransformerForward, top: _Top, starts: Tensor) -> Tensor:
+        """Returns the gradient (row, source, start, dim) of the encoder output."""
+        everywhere, upto = slice(None), slice(int(starts[-1]) + 1)
+        memory = top.cross.at(starts, everywhere)
+        if top.own is None or top.query is None or top.into is None:
+            return memory
+        branch, places = self._decoder[-1].own_branch, torch.arange(len(starts), device=starts.device)
+        grad = top.own.at(starts, upto)
+        grad[:, starts, places] += top.query[:, starts]
+        if branch.norm_first:
+            grad = norm_backward(branch.norm, kept.decoder[-1].own.norm.at(upto), grad)
+        grad[:, starts, places] += top.into[:, starts]
+        lower = list(zip(self._decoder, kept.decoder, strict=True))[:-1]
+        while True:
+            layer, found = lower.pop()
+            grad = feed_backward(layer.feed_forward, layer.feed_forward_branch, found.feed.at(upto), grad)
+            cross = found.cross.at(upto)
+            into = before_branch(layer.cross_branch, cross.norm, grad)
+            query = cross_backward(layer.cross, cross, into, memory, want_query=bool(lower))
+            if query is None:
+                return memory
+            grad = after_branch(layer.cross_branch, cross.norm, into, query)
+            grad = own_backward(layer.own, layer.own_branch, found.own.at(upto, upto), grad)
+
+    def _encoder_backward(self, kept: TransformerForward, grad: Tensor, down_to: int) -> Tensor:
+        """Returns the gradient (row, source, start, dim) of what an encoder layer read."""
         if kept.encoder_norm is not None:
-            grad = _norm_backward(self._model.encoder_norm, kept.encoder_norm, grad, everywhere)
-        for layer, own in zip(reversed(self._encoder), reversed(kept.encoder), strict=True):
-            grad = _feed_backward(layer.feed_forward, layer.feed_forward_branch, own, grad, everywhere)
-            into = _before_branch(layer.own_branch, own.own_norm, grad, everywhere)
-            grad = _own_backward(layer.own, own.own, into, everywhere, everywhere)
-            grad = _after_branch(layer.own_branch, own.own_norm, into, grad, everywhere)
+            grad = norm_backward(self._model.encoder_norm, kept.encoder_norm, grad)
+        for layer, found in list(zip(self._encoder, kept.encoder, strict=True))[down_to:][::-1]:
+            grad = feed_backward(layer.feed_forward, layer.feed_forward_branch, found.feed, grad)
+            grad = own_backward(layer.own, layer.own_branch, found.own, grad)
         return grad
 
 
-def _norm_backward(norm: nn.Module, kept: Normed, grad: Tensor, at: slice) -> Tensor:
-    layer = cast("nn.LayerNorm", norm)
-    # The kernel reads the statistics as if they were contiguous, whatever they are.
-    found = torch.ops.aten.native_layer_norm_backward(
-        grad,
-        kept.inputs[at],
-        layer.normalized_shape,
-        kept.mean[at].contiguous(),
-        kept.scale[at].contiguous(),
-        layer.weight,
-        layer.bias,
-        (True, False, False),
-    )
-    return cast("Tensor", found[0])
+def _groups(wanted: Tensor, most: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yields neighbouring rows, at most so many, and the positions that they want.
 
-
-def _before_branch(branch: Branch, norm: Normed, grad: Tensor, at: slice) -> Tensor:
-    """Returns the gradient of the sum of states and branch output."""
-    return grad if branch.norm_first else _norm_backward(branch.norm, norm, grad, at)
-
-
-def _after_branch(branch: Branch, norm: Normed, into: Tensor, found: Tensor, at: slice) -> Tensor:
-    """Returns the gradient of the states before the branch, of those of the sum and of what the branch read."""
-    if branch.norm_first:
-        found = _norm_backward(branch.norm, norm, found, at)
-    return found.add_(into)
-
-
-def _feed_backward(
-    layer: FeedForward, branch: Branch, kept: EncoderKept | DecoderKept, grad: Tensor, at: slice
-) -> Tensor:
-    into = _before_branch(branch, kept.feed_norm, grad, at)
-    widened = torch.ops.aten.threshold_backward(into @ layer.narrow.weight, kept.hidden[at], 0)
-    if branch.norm_first:
-        return into + _norm_backward(branch.norm, kept.feed_norm, widened @ layer.widen.weight, at)
-    return torch.addmm(into.flatten(0, 1), widened.flatten(0, 1), layer.widen.weight).view(into.shape)
-
-
-def _cross_backward(
-    layer: CrossAttention, kept: Attended, into: Tensor, at: slice, memory: Tensor, want_query: bool
-) -> Tensor | None:
-    """Adds to the gradient of the encoder output; returns that of what the queries were made of, if wanted."""
-    heads = layer.heads
-    keys, values = layer.project.weight.chunk(2)
-    sent = into @ layer.output.weight
-    mixed = by_head(sent, heads)
-    weights = kept.weights[:, at]
-    scores = _softmax_backward(torch.bmm(mixed, by_head(kept.values, heads).transpose(1, 2)), weights)
-    if kept.query_back is None:
-        _add_product(memory, joined(torch.bmm(scores.transpose(1, 2), by_head(kept.queries[at], heads)), heads), keys)
-        _add_product(memory, joined(torch.bmm(weights.transpose(1, 2), mixed), heads), values)
-    elif len(into) == 1:
-        ready = torch.cat((kept.query_back[:, at], through_heads(sent, values, heads)), 1)
-        memory += _spread((scores, weights), ready, heads)
-    else:
-        memory += _spread((scores,), kept.query_back[:, at], heads)
-        _add_product(memory, joined(torch.bmm(weights.transpose(1, 2), mixed), heads), values)
-    return _to_queries(kept, scores, layer.query.weight, heads) if want_query else None
-
-
-def _own_backward(layer: SelfAttention, kept: Attended, into: Tensor, at: slice, upto: slice) -> Tensor:
-    """Returns the gradient of what the layer read at the positions ``upto``, for queries ``at``."""
-    heads = layer.heads
-    to_query, to_keys, to_values = layer.project.weight.chunk(3)
-    sent = into @ layer.output.weight
-    mixed = by_head(sent, heads)
-    weights = kept.weights[:, at, upto]
-    scores = _softmax_backward(torch.bmm(mixed, by_head(kept.values[upto], heads).transpose(1, 2)), weights)
-    if kept.query_back is None:
-        grad = joined(torch.bmm(weights.transpose(1, 2), mixed), heads) @ to_values
-        queries = by_head(kept.queries[at], heads)
-        _add_product(grad, joined(torch.bmm(scores.transpose(1, 2), queries), heads), to_keys)
-    elif len(into) == 1:
-        ready = torch.cat((kept.query_back[:, at], through_heads(sent, to_values, heads)), 1)
-        grad = _spread((scores, weights), ready, heads).contiguous()
-    else:
-        grad = joined(torch.bmm(weights.transpose(1, 2), mixed), heads) @ to_values
-        grad += _spread((scores,), kept.query_back[:, at], heads)
-    grad[at] += _to_queries(kept, scores, to_query, heads)
-    return grad
-
-
-def _to_queries(kept: Attended, scores: Tensor, weight: Tensor, heads: int) -> Tensor:
-    """Returns (query, row, dim): what changes of scores (row * head, query, key) send back through the queries."""
-    count = scores.shape[-1]
-    if kept.key_back is None:
-        dim = kept.keys.shape[-1]
-        parts = torch.bmm(scores, by_head(kept.keys[:count], heads))
-        return joined(parts, heads).mul_((dim // heads) ** -0.5) @ weight
-    return _spread((scores.transpose(1, 2),), kept.key_back[:, :count], heads)
-
-
-def _spread(shares: tuple[Tensor, ...], ready: Tensor, heads: int) -> Tensor:
-    """Returns (position, row, dim): ready vectors (row, other, head, dim) in shares (row * head, other, position)."""
-    by_row = [share.view(-1, heads, *share.shape[1:]).transpose(1, 2) for share in shares]
-    together = by_row[0] if len(by_row) == 1 else torch.cat(by_row, 1)
-    return torch.bmm(together.flatten(1, 2).transpose(1, 2), ready.flatten(1, 2)).transpose(0, 1)
-
-
-def _softmax_backward(grad: Tensor, weights: Tensor) -> Tensor:
-    return cast("Tensor", torch.ops.aten._softmax_backward_data(grad, weights, -1, grad.dtype))
-
-
-def _add_product(base: Tensor, left: Tensor, right: Tensor) -> None:
-    """Adds ``left @ right`` in place."""
-    base.view(-1, base.shape[-1]).addmm_(left.flatten(0, 1), right)
+    Rows that want other positions than those before join only as long as these are few.
+    """
+    table: NDArray[np.bool_] = wanted.cpu().numpy()
+    changes = [0, *(np.flatnonzero((table[1:] != table[:-1]).any(1)) + 1).tolist(), len(table)]
+    start = 0
+    for stop, after in zip(changes[1:], [*changes[2:], None], strict=True):
+        union, pairs = table[start:stop].any(0), table[start:stop].sum()
+        if after is not None and after - start <= most // 4:
+            joined = union | table[stop]
+            more = pairs + (after - stop) * table[stop].sum()
+            if (after - start) * joined.sum() <= _WASTE * more:
+                continue
+        if pairs:
+            places = torch.from_numpy(np.flatnonzero(union)).to(wanted.device)
+            pieces = -(-(stop - start) // most)
+            cuts = [start + (stop - start) * piece // pieces for piece in range(pieces + 1)]
+            yield from ((slice(*ends), places) for ends in itertools.pairwise(cuts))
+        start = stop

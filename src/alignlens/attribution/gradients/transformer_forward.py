@@ -1,14 +1,10 @@
-"""The forward pass of a Transformer that keeps what backward passes need.
-
-Tensors are laid out (position, row, dim): the positions up to a target position are then one block of memory, and
-(row, head) pairs are equally spaced, so that neither products nor slices copy.
-"""
+"""The forward pass of a Transformer that keeps what backward passes need, row by row (row, position, dim)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,81 +15,71 @@ from alignlens.models.attention import CrossAttention, SelfAttention
 from alignlens.models.transformer import Branch, DecoderLayer, EncoderLayer, FeedForward, Transformer
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Tensors of a forward pass that can be restricted to some rows."""
-
-    def cut(self, rows: Tensor | int) -> Self:
-        """Returns the first rows, as views, or copies of the given ones."""
-        return replace(self, **{field.name: _cut(getattr(self, field.name), rows) for field in fields(self)})
-
-
-def _cut(value: Any, rows: Tensor | int) -> Any:
-    if isinstance(value, Tensor):  # (position, row, dim)
-        return value[:, :rows] if isinstance(rows, int) else value.index_select(1, rows)
-    if isinstance(value, tuple):
-        return tuple(_cut(item, rows) for item in value)
-    return value.cut(rows) if isinstance(value, Kept) else value
-
-
-def _cut_first(tensor: Tensor, rows: Tensor | int) -> Tensor:
-    return tensor[:rows] if isinstance(rows, int) else tensor.index_select(0, rows)
-
-
-@dataclass(frozen=True)
-class Normed(Kept):
+class Normed(NamedTuple):
     """A layer norm: what it read, and the statistics of that."""
 
-    inputs: Tensor
-    mean: Tensor
+    inputs: Tensor  # (row, position, dim)
+    mean: Tensor  # (row, position, 1)
     scale: Tensor
 
+    def at(self, positions: slice) -> Normed:
+        """Returns some positions."""
+        return Normed(self.inputs[:, positions], self.mean[:, positions], self.scale[:, positions])
 
-@dataclass(frozen=True)
-class Attended(Kept):
-    """An attention layer.
 
-    ``queries`` are scaled. ``query_back`` and ``key_back`` are queries and keys of each head after the transposed key
-    and query projection: what a change of one score sends back to the vectors that keys and queries were made of. They
-    are kept where sentences are so short that this is the cheaper way (``_few_positions``), else None.
+class Fed(NamedTuple):
+    """A feed-forward net: 1 where the ReLU let something through, else 0."""
+
+    passed: Tensor  # (row, position, ffn)
+    norm: Normed
+
+    def at(self, positions: slice) -> Fed:
+        """Returns some positions."""
+        return Fed(self.passed[:, positions], self.norm.at(positions))
+
+
+class Attended(NamedTuple):
+    """An attention layer, by head.
+
+    ``query_back`` and ``key_back`` are queries and keys after the transposed key and query projection: what a change
+    of one score sends back to the vectors that keys and queries were made of. They are kept where sentences are so
+    short that combining them is cheaper than a product with the projection (``_few_positions``), else None.
     """
 
-    heads: int
-    weights: Tensor  # (row * head, query, key)
-    queries: Tensor  # (position, row, dim), as the next two
-    keys: Tensor
+    weights: Tensor  # (row, head, query, key)
+    queries: Tensor  # (row, head, query, head_dim), scaled
+    keys: Tensor  # (row, head, key, head_dim), as the values
     values: Tensor
-    query_back: Tensor | None  # (row, query, head, dim)
-    key_back: Tensor | None  # (row, key, head, dim)
+    query_back: Tensor | None  # (row, head, query, dim)
+    key_back: Tensor | None  # (row, head, key, dim)
+    norm: Normed
 
-    def cut(self, rows: Tensor | int) -> Self:
-        """Returns the first rows, or copies of the given ones."""
-        weights = _cut_first(self.weights.view(-1, self.heads, *self.weights.shape[1:]), rows).flatten(0, 1)
-        others = (_cut(tensor, rows) for tensor in (self.queries, self.keys, self.values))
-        backs = (None if back is None else _cut_first(back, rows) for back in (self.query_back, self.key_back))
-        return type(self)(self.heads, weights, *others, *backs)
+    def at(self, queries: slice, keys: slice = slice(None)) -> Attended:
+        """Returns some queries and keys."""
+        return Attended(
+            self.weights[:, :, queries, keys],
+            self.queries[:, :, queries],
+            self.keys[:, :, keys],
+            self.values[:, :, keys],
+            None if self.query_back is None else self.query_back[:, :, queries],
+            None if self.key_back is None else self.key_back[:, :, keys],
+            self.norm.at(queries),
+        )
 
 
-@dataclass(frozen=True)
-class EncoderKept(Kept):
-    """One encoder layer; ``hidden`` (position, row, ffn) is after the ReLU."""
+class EncoderKept(NamedTuple):
+    """One encoder layer."""
 
     own: Attended
-    own_norm: Normed
-    hidden: Tensor
-    feed_norm: Normed
+    feed: Fed
 
 
-@dataclass(frozen=True)
-class DecoderKept(Kept):
+class DecoderKept(NamedTuple):
     """One decoder layer."""
 
     own: Attended
-    own_norm: Normed
     cross: Attended
-    cross_norm: Normed
-    hidden: Tensor
-    feed_norm: Normed
+    feed: Fed
 
 
 @dataclass(frozen=True)
@@ -105,68 +91,53 @@ class TransformerForward(Forward):
     encoder_norm: Normed | None
     decoder_norm: Normed | None
 
-    def cut(self, rows: Tensor | int) -> TransformerForward:
-        """Returns what backward passes of the first rows, or of copies of the given ones, need."""
-        parts = (self.encoder, self.decoder, self.encoder_norm, self.decoder_norm)
-        return TransformerForward(self.states, self.cross, *(_cut(part, rows) for part in parts))
+
+def cut(value: Any, rows: slice) -> Any:
+    """Returns some rows of all tensors in something kept, as views."""
+    if isinstance(value, Tensor):
+        return value[rows]
+    if isinstance(value, TransformerForward):
+        return TransformerForward(*(cut(getattr(value, field.name), rows) for field in fields(value)))
+    if isinstance(value, tuple):
+        parts = (cut(part, rows) for part in value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def run(model: Transformer, vectors: Tensor, mask: Tensor, prefix: Tensor) -> TransformerForward:
     """Returns the forward pass of source vectors (row, source, dim) and prefix vectors (row, target, dim)."""
-    layers = list(cast("Iterable[DecoderLayer]", model.decoder))
-    rows, length, heads = len(vectors), prefix.shape[1], layers[0].cross.heads
-    hidden = (~mask).repeat_interleave(heads, 0)[:, None]  # (row * head, 1, source)
+    hidden = ~mask[:, None, None]
+    length = prefix.shape[1]
     ahead = torch.ones(length, length, dtype=torch.bool, device=prefix.device).triu(1)
     x, encoder = _placed(model, vectors), []
     for layer in cast("Iterable[EncoderLayer]", model.encoder):
-        entered, before = _enter(layer.own_branch, x)
-        found, own = _attend_own(layer.own, entered, hidden)
-        x, own_norm = _leave(layer.own_branch, x, found, before)
-        x, widened = _feed(layer.feed_forward, layer.feed_forward_branch, x)
-        encoder.append(EncoderKept(own, own_norm, *widened))
+        x, own = _attend_own(layer.own, layer.own_branch, x, hidden)
+        x, fed = _feed(layer.feed_forward, layer.feed_forward_branch, x)
+        encoder.append(EncoderKept(own, fed))
     memory, encoder_norm = _final(model.encoder_norm, x)
-    y, decoder = _placed(model, prefix), []
-    for layer_ in layers:
-        entered, before = _enter(layer_.own_branch, y)
-        found, own = _attend_own(layer_.own, entered, ahead)
-        y, own_norm = _leave(layer_.own_branch, y, found, before)
-        entered, before = _enter(layer_.cross_branch, y)
-        found, cross = _attend_cross(layer_.cross, entered, memory, hidden)
-        y, cross_norm = _leave(layer_.cross_branch, y, found, before)
-        y, widened = _feed(layer_.feed_forward, layer_.feed_forward_branch, y)
-        decoder.append(DecoderKept(own, own_norm, cross, cross_norm, *widened))
+    y, decoder = _placed(model, prefix), list[DecoderKept]()
+    for layer_ in cast("Iterable[DecoderLayer]", model.decoder):
+        # Nothing goes back through the lowest one: it has not seen the source yet.
+        y, own = _attend_own(layer_.own, layer_.own_branch, y, ahead, back=bool(decoder))
+        y, cross = _attend_cross(layer_.cross, layer_.cross_branch, y, memory, hidden)
+        y, fed = _feed(layer_.feed_forward, layer_.feed_forward_branch, y)
+        decoder.append(DecoderKept(own, cross, fed))
     states, decoder_norm = _final(model.decoder_norm, y)
-    weights = tuple(kept.cross.weights.view(rows, heads, length, -1) for kept in decoder)
-    return TransformerForward(
-        states.transpose(0, 1), weights, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm
-    )
+    weights = tuple(kept.cross.weights for kept in decoder)
+    return TransformerForward(states, weights, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm)
 
 
-def by_head(vectors: Tensor, heads: int) -> Tensor:
-    """Returns (row * head, position, head_dim) of (position, row, dim), a view."""
-    positions, rows, dim = vectors.shape
-    return vectors.view(positions, rows, heads, dim // heads).flatten(1, 2).transpose(0, 1)
-
-
-def joined(parts: Tensor, heads: int) -> Tensor:
-    """Returns (position, row, dim) of (row * head, position, head_dim)."""
-    return parts.transpose(0, 1).reshape(parts.shape[1], -1, heads * parts.shape[2])
-
-
-def through_heads(vectors: Tensor, weight: Tensor, heads: int) -> Tensor:
-    """Returns (row, position, head, dim): the part of each head of (position, row, dim) times its rows of a weight."""
-    positions, rows, dim = vectors.shape
-    parts = vectors.view(positions, rows, heads, dim // heads).permute(2, 1, 0, 3).reshape(heads, -1, dim // heads)
-    found = torch.empty(rows, positions, heads, weight.shape[-1], dtype=vectors.dtype, device=vectors.device)
-    for head, (part, its_weight) in enumerate(zip(parts, weight.view(heads, dim // heads, -1), strict=True)):
-        torch.mm(part, its_weight, out=found.view(rows * positions, heads, -1)[:, head])
-    return found
+def through_heads(parts: Tensor, weight: Tensor) -> Tensor:
+    """Returns (row, head, position, dim): of (row, head, position, head_dim), each head times its rows of a weight."""
+    rows, heads, positions, head_dim = parts.shape
+    found = parts.new_empty(heads, rows * positions, weight.shape[-1])
+    by_head = parts.transpose(0, 1).reshape(heads, rows * positions, head_dim)
+    torch.bmm(by_head, weight.view(heads, head_dim, -1), out=found)
+    return found.view(heads, rows, positions, -1).transpose(0, 1).contiguous()
 
 
 def _placed(model: Transformer, vectors: Tensor) -> Tensor:
-    """Returns token vectors with their positions, (position, row, dim)."""
-    positions: Tensor = model.positions(0, vectors.shape[1])
-    return vectors.transpose(0, 1) + positions[:, None]
+    return vectors + cast("Tensor", model.positions(0, vectors.shape[1]))
 
 
 def _normed(norm: nn.LayerNorm, inputs: Tensor) -> tuple[Tensor, Normed]:
@@ -188,56 +159,66 @@ def _leave(branch: Branch, states: Tensor, found: Tensor, before: Normed | None)
     return _normed(branch.norm, found) if before is None else (found, before)
 
 
-def _feed(layer: FeedForward, branch: Branch, states: Tensor) -> tuple[Tensor, tuple[Tensor, Normed]]:
+def _feed(layer: FeedForward, branch: Branch, states: Tensor) -> tuple[Tensor, Fed]:
     entered, before = _enter(branch, states)
     hidden = functional.linear(entered, layer.widen.weight, layer.widen.bias).relu_()
     found = functional.linear(hidden, layer.narrow.weight, layer.narrow.bias)
     states, norm = _leave(branch, states, found, before)
-    return states, (hidden, norm)
+    return states, Fed(hidden.sign_(), norm)
 
 
-def _attend_own(layer: SelfAttention, inputs: Tensor, hidden: Tensor) -> tuple[Tensor, Attended]:
-    weights = layer.project.weight.chunk(3)
-    parts = zip(weights, layer.project.bias.chunk(3), strict=True)
-    queries, keys, values = (functional.linear(inputs, weight, bias) for weight, bias in parts)
-    return _attend(layer, queries, keys, values, hidden, weights[:2])
+def _attend_own(
+    layer: SelfAttention, branch: Branch, states: Tensor, hidden: Tensor, back: bool = True
+) -> tuple[Tensor, Attended]:
+    entered, before = _enter(branch, states)
+    projected = _by_head(layer.project(entered), 3, layer.heads)
+    to_query, to_keys, _ = layer.project.weight.chunk(3)
+    return _attend(layer, branch, states, before, projected, hidden, (to_query, to_keys) if back else None)
 
 
-def _attend_cross(layer: CrossAttention, inputs: Tensor, memory: Tensor, hidden: Tensor) -> tuple[Tensor, Attended]:
-    queries = functional.linear(inputs, layer.query.weight, layer.query.bias)
-    weights = layer.project.weight.chunk(2)
-    parts = zip(weights, layer.project.bias.chunk(2), strict=True)
-    keys, values = (functional.linear(memory, weight, bias) for weight, bias in parts)
-    return _attend(layer, queries, keys, values, hidden, (layer.query.weight, weights[0]))
+def _attend_cross(
+    layer: CrossAttention, branch: Branch, states: Tensor, memory: Tensor, hidden: Tensor
+) -> tuple[Tensor, Attended]:
+    entered, before = _enter(branch, states)
+    projected = (*_by_head(layer.query(entered), 1, layer.heads), *_by_head(layer.project(memory), 2, layer.heads))
+    weights = (layer.query.weight, layer.project.weight.chunk(2)[0])
+    return _attend(layer, branch, states, before, projected, hidden, weights)
+
+
+def _by_head(projected: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+    """Returns the parts of (row, position, parts * dim), each (row, head, position, head_dim)."""
+    rows, positions = projected.shape[:2]
+    return projected.view(rows, positions, parts, heads, -1).permute(2, 0, 3, 1, 4).contiguous().unbind()
 
 
 def _attend(
     layer: SelfAttention | CrossAttention,
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    branch: Branch,
+    states: Tensor,
+    before: Normed | None,
+    projected: tuple[Tensor, ...],
     hidden: Tensor,
-    projections: tuple[Tensor, ...],
+    back: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Attended]:
-    """Returns the output (query, row, dim) of attention that may not look where ``hidden``."""
-    heads, dim = layer.heads, queries.shape[-1]
-    scale = (dim // heads) ** -0.5
-    queries = queries.mul_(scale)
-    scores = torch.bmm(by_head(queries, heads), by_head(keys, heads).transpose(1, 2))
+    """Returns the states after attention that may not look where ``hidden``, and what is kept of it."""
+    queries, keys, values = projected
+    heads, head_dim = queries.shape[1], queries.shape[-1]
+    scale = head_dim**-0.5
+    queries *= scale
+    scores = torch.matmul(queries, keys.transpose(2, 3))
     weights = torch.softmax(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min), -1)
     if hidden.shape[-2] == 1:
         weights.masked_fill_(hidden, 0.0)
-    mixed = joined(torch.bmm(weights, by_head(values, heads)), heads)
-    output = functional.linear(mixed, layer.output.weight, layer.output.bias)
+    mixed = torch.matmul(weights, values).transpose(1, 2).flatten(2)
+    found = functional.linear(mixed, layer.output.weight, layer.output.bias)
+    states, norm = _leave(branch, states, found, before)
     backs: tuple[Tensor | None, Tensor | None] = (None, None)
-    if _few_positions(len(queries), len(keys), heads, dim):
-        to_query, to_keys = projections
-        query_back = through_heads(queries, to_keys, heads)
-        key_back = through_heads(keys, to_query, heads).mul_(scale)
-        backs = query_back, key_back
-    return output, Attended(heads, weights, queries, keys, values, *backs)
+    if back is not None and _few_positions(queries.shape[2], keys.shape[2], heads, heads * head_dim):
+        to_query, to_keys = back
+        backs = through_heads(queries, to_keys), through_heads(keys, to_query).mul_(scale)
+    return states, Attended(weights, queries, keys, values, *backs, norm)
 
 
 def _few_positions(queries: int, keys: int, heads: int, dim: int) -> bool:
     """Returns whether combining ready vectors, one per position and head, is cheaper than a product with a matrix."""
-    return heads * max(queries, keys) <= dim // 2
+    return heads * max(queries, keys) <= dim

@@ -20,7 +20,7 @@ SPEC = MethodSpec(
 
 
 def score(gradient: Tensor, embeddings: Tensor) -> Tensor:
-    """Returns (some, source): how much the output grows with the size of each embedding, (some, source, dim) both."""
+    """Returns (..., source): how much the output grows with the size of each embedding, (..., source, dim) both."""
     return (gradient * embeddings).sum(-1)
 
 

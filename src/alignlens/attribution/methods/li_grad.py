@@ -26,7 +26,7 @@ SPEC = MethodSpec(
 
 
 def mean_abs(gradient: Tensor) -> Tensor:
-    """Returns (some, source) of gradients (some, source, dim); ``abs_dot`` is ``ding_grad.score`` without its sign."""
+    """Returns (..., source) of gradients (..., source, dim); ``abs_dot`` is ``ding_grad.score`` without its sign."""
     return gradient.abs().mean(-1)
 
 

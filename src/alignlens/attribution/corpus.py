@@ -7,7 +7,7 @@ computed together belongs to one portion; so a shard, which takes every n-th por
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
 
     Numbers = NDArray[np.int64]
-    Found = tuple[int, dict[str, NDArray[np.float32]]]
+    Matrices = dict[str, NDArray[np.float32]]
+    Found = tuple[int, Matrices]
 
 TOKENS = 2048
 _WINDOW = 4096  # sentences that are sorted by length together
-_PORTION = 8
+_PORTION = 64
+_WITH_GRADIENTS = 8  # sentences that make work enough for a job, if there are backward passes
 _FEWEST_TOKENS = 64
 
 
@@ -74,25 +76,31 @@ def attribute(
     sweeps = [Sweep(model, noise, group, adaptive) for noise, group in groups.items()]
     stopped = Event()
 
-    def work(portion: Numbers) -> tuple[list[Found], Statistics]:
+    def work(job: _Job) -> tuple[_Job, dict[int, Matrices], Statistics]:
         budget, halvings = tokens, 0
         while True:
-            counted = Statistics(sentences=len(portion), halvings=halvings)
+            counted = Statistics(halvings=halvings)
             try:
-                arguments = (source_store, target_store, portion, budget, source_begin, first, counted, stopped)
-                return _portion(model, sweeps, *arguments), counted
+                arguments = (source_store, target_store, job.numbers, budget, source_begin, first, counted, stopped)
+                return job, _scores(model, job.sweep, *arguments), counted
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error) or budget <= _FEWEST_TOKENS:
                     raise
                 budget, halvings = budget // 2, halvings + 1
 
-    portions = _portions(source_store, target_store, shard)
+    jobs = _jobs(source_store, target_store, sweeps, tokens, shard)
+    collected: dict[int, Matrices] = {}
     with side_by_side(workers if next(model.parameters()).device.type == "cpu" else 1, stopped) as run:
-        for found, counted in run(work, portions):
+        for job, found, counted in run(work, jobs):
             statistics.add(counted)
-            yield from found
-            if advance is not None:
-                advance(counted.sentences)
+            for number, matrices in found.items():
+                collected.setdefault(number, {}).update(matrices)
+            if job.ends_portion:
+                statistics.sentences += len(collected)
+                yield from sorted(collected.items())
+                if advance is not None:
+                    advance(len(collected))
+                collected = {}
 
 
 def numbers_of(
@@ -104,41 +112,61 @@ def numbers_of(
     return numbers
 
 
+class _Job(NamedTuple):
+    """Some sentences of a portion, for the methods of one sweep."""
+
+    sweep: Sweep
+    numbers: Numbers
+    ends_portion: bool
+
+
+def _jobs(
+    sources: TokenStore, targets: TokenStore, sweeps: Sequence[Sweep], tokens: int, shard: tuple[int, int]
+) -> Iterator[_Job]:
+    for portion in _portions(sources, targets, shard):
+        of_portion = [
+            (sweep, numbers)
+            for sweep in sweeps
+            for numbers, _ in _batches(sources, targets, portion, tokens, sweep)
+        ]
+        for place, (sweep, numbers) in enumerate(of_portion, start=1):
+            yield _Job(sweep, numbers, place == len(of_portion))
+
+
 @torch.no_grad()  # not around the generator: its consumer would lose gradients too
-def _portion(
+def _scores(
     model: Seq2Seq,
-    sweeps: Sequence[Sweep],
+    sweep: Sweep,
     sources: TokenStore,
     targets: TokenStore,
-    portion: Numbers,
+    numbers: Numbers,
     tokens: int,
     source_begin: bool,
     first: int,
     statistics: Statistics,
     stopped: Event,
-) -> list[Found]:
-    """Returns the scores of a portion, in the order of the corpus; nothing useful once ``stopped``."""
-    found: dict[int, dict[str, NDArray[np.float32]]] = {int(number): {} for number in portion}
+) -> dict[int, Matrices]:
+    """Returns the scores of some sentences; not of all once ``stopped``."""
+    found: dict[int, Matrices] = {int(number): {} for number in numbers}
     device = next(model.parameters()).device
-    for sweep in sweeps:
-        for numbers, rows in _batches(sources, targets, portion, tokens, sweep.copies_at_once):
-            if stopped.is_set():
-                return []
-            batch = make_batch(sources, targets, numbers, source_begin=source_begin)
-            check_labels(batch, targets, model.output.out_features)
-            arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
-            places = [first + number for number in batch.indices.tolist()]
-            sentences = Sentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
-            for method, scores in sweep.run(sentences, rows, statistics).items():
-                for number, matrix, target, source in zip(
-                    batch.indices.tolist(),
-                    scores.cpu().numpy(),
-                    batch.labels_mask.sum(1),
-                    batch.source_mask.sum(1),
-                    strict=True,
-                ):
-                    found[number][method.text] = matrix[:target, :source]
-    return sorted(found.items())
+    for some, rows in _batches(sources, targets, numbers, tokens, sweep):
+        if stopped.is_set():
+            break
+        batch = make_batch(sources, targets, some, source_begin=source_begin)
+        check_labels(batch, targets, model.output.out_features)
+        arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
+        places = [first + number for number in batch.indices.tolist()]
+        sentences = Sentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
+        for method, scores in sweep.run(sentences, rows, statistics).items():
+            for number, matrix, target, source in zip(
+                batch.indices.tolist(),
+                scores.cpu().numpy(),
+                batch.labels_mask.sum(1),
+                batch.source_mask.sum(1),
+                strict=True,
+            ):
+                found[number][method.text] = matrix[:target, :source]
+    return found
 
 
 def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) -> Iterator[Numbers]:
@@ -156,15 +184,16 @@ def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) 
 
 
 def _batches(
-    sources: TokenStore, targets: TokenStore, portion: Numbers, tokens: int, copies: int
+    sources: TokenStore, targets: TokenStore, portion: Numbers, tokens: int, sweep: Sweep
 ) -> Iterator[tuple[Numbers, int]]:
     """Yields sentences whose copies fit the budget, longest targets first, and how many rows fit."""
+    most = _WITH_GRADIENTS if sweep.has_gradients else len(portion)
     lengths = np.maximum(sources.lengths(portion), targets.lengths(portion)) + 2
     start = 0
     while start < len(portion):
         longest = np.maximum.accumulate(lengths[start:])
-        fitting = int(np.count_nonzero(longest * np.arange(1, len(longest) + 1) * copies <= tokens))
-        stop = start + max(1, fitting)
+        fitting = int(np.count_nonzero(longest * np.arange(1, len(longest) + 1) * sweep.copies_at_once <= tokens))
+        stop = start + max(1, min(fitting, most))
         some = portion[start:stop]
         yield some[np.argsort(-targets.lengths(some), kind="stable")], max(1, tokens // int(longest[stop - start - 1]))
         start = stop

@@ -84,6 +84,7 @@ class Sweep:
         self._kinds = {method: _kind(method, scaled) for method in methods}
         passes = {_backward(kind) for kind in self._kinds.values() if not _is_attention(kind)}
         self._backwards = sorted(passes)
+        self.has_gradients = bool(passes)
         self._passes: dict[bool, SourceGradients[Any]] = {
             true: source_gradients(model, true) for true in {False, *(each.true_gradient for each in passes)}
         }

@@ -217,7 +217,7 @@ def tell_memory(arguments: argparse.Namespace) -> None:
 def tell_profile(model: Seq2Seq, text: Text) -> None:
     """Prints where the time of SmoothGrad goes."""
     with torch.profiler.profile() as profile:
-        ours(model, text, [SMOOTH])
+        ours(model, text, [SMOOTH], workers=1)  # the profiler sees one thread only
     print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=14, max_name_column_width=40))
 
 

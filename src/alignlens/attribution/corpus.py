@@ -125,9 +125,7 @@ def _jobs(
 ) -> Iterator[_Job]:
     for portion in _portions(sources, targets, shard):
         of_portion = [
-            (sweep, numbers)
-            for sweep in sweeps
-            for numbers, _ in _batches(sources, targets, portion, tokens, sweep)
+            (sweep, numbers) for sweep in sweeps for numbers, _ in _batches(sources, targets, portion, tokens, sweep)
         ]
         for place, (sweep, numbers) in enumerate(of_portion, start=1):
             yield _Job(sweep, numbers, place == len(of_portion))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from alignlens.attribution.rows import Statistics
+from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.attribution.sweep import Noise, Sentences, Sweep
 from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Matrices = dict[str, NDArray[np.float32]]
     Found = tuple[int, Matrices]
 
-TOKENS = 2048
 _WINDOW = 4096  # sentences that are sorted by length together
 _PORTION = 64
 _WITH_GRADIENTS = 8  # sentences that make work enough for a job, if there are backward passes
@@ -48,7 +48,7 @@ def attribute(
     targets: TokenStore | Sequence[Pieces],
     methods: Sequence[Method],
     *,
-    tokens: int = TOKENS,
+    tokens: int = BATCH_TOKENS,
     source_begin: bool = False,
     adaptive: float | None = None,
     shard: tuple[int, int] = (0, 1),
@@ -63,8 +63,8 @@ def attribute(
     sum to one. ``tokens`` is the most padded tokens of all noisy copies that a worker has in memory; it is halved when
     memory does not suffice. ``adaptive`` is the risk of a settled link to be another one with all copies, per
     comparison; None is all copies. ``shard`` is (which, of how many). ``first`` is the number of the first sentence,
-    where the texts are a part of something larger. ``workers`` threads compute side by side on a processor; results
-    do not depend on their number.
+    where the texts are a part of something larger. ``workers`` threads compute side by side on a processor, several
+    with one thread each, so that results do not depend on their number.
     """
     check_ready(model)
     _check(methods, tokens, adaptive, shard, workers)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DECODINGS = ("forced", "free")
+BATCH_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class AttributionSettings:
     samples_curve: tuple[int, ...] = (1, 5, 10, 20, 30)
     noise_seeds: tuple[int, ...] = (1, 2, 3)
     adaptive: float | None = None  # the risk of a wrong link that stopping early may take
-    batch_tokens: int = 2048
+    batch_tokens: int = BATCH_TOKENS
     shards: int = 1
 
     @classmethod

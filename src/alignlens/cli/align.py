@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from alignlens.attribution.registry import METHODS, parse
-from alignlens.cli.attribute import BATCH_TOKENS, add_adaptive, check_adaptive
-from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
+from alignlens.attribution.settings import BATCH_TOKENS
+from alignlens.cli.attribute import add_adaptive, check_adaptive
+from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path
@@ -64,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     translation.add_argument(
         "--max-offset", type=int, default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
     )
-    add_compute(parser, BATCH_TOKENS)
+    add_compute(parser, BATCH_TOKENS, threads=SHARED)
     parser.epilog = (
         "example:\n  alignlens align --model results/demo/models/demo/xa-xb/transformer/1/model \\\n"
         "      --method smoothgrad --source text.xa --target text.xb\n\n"

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import parse_all
+from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
-from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
+from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
 _SHARD = re.compile(r"([0-9]+)/([0-9]+)")
-BATCH_TOKENS = 2048
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_argument_group("in parts, for several machines; together they are the bytes of one run")
     parts.add_argument("--shard", default="1/1", metavar="K/N", help="only part K of N, counted from 1")
     parts.add_argument("--gather", nargs="+", type=Path, metavar="DIR", help="put the folders of all parts together")
-    add_compute(parser, BATCH_TOKENS)
+    add_compute(parser, BATCH_TOKENS, threads=SHARED)
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens attribute --model model --source test.de --target test.en \\\n"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 #: With fewer weights, threads wait for each other longer than they compute, on a busy machine for minutes.
 _WORTH_SEVERAL_THREADS = 1_000_000
+_OF_PRODUCTS = "threads of matrix products (default: all cores, one for a small model)"
+#: What ``--threads`` means to the verbs that attribute.
+SHARED = "threads that share the sentences (default: all cores)"
 
 
 def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
@@ -25,7 +28,7 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
 
 
-def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000) -> None:
+def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000, threads: str = _OF_PRODUCTS) -> None:
     """Adds the options that change speed and memory, not results."""
     group = parser.add_argument_group("speed")
     group.add_argument(
@@ -35,12 +38,7 @@ def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000) -> No
         metavar="N",
         help=f"most padded tokens of a batch (default {batch_tokens})",
     )
-    group.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="threads of matrix products (default: all cores, one for a small model)",
-    )
+    group.add_argument("--threads", type=int, metavar="N", help=threads)
     group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
 
 

@@ -42,13 +42,19 @@ _FEWEST_STARTS, _WIDTH_OF_STARTS = 4, 512
 _WASTE = 1.25  # how many pairs of row and start may be computed for one that is wanted
 
 
+class _Below(NamedTuple):
+    """What a layer sends back to the one below it from positions that are alone."""
+
+    own: Spread  # to the position itself and those before it
+    query: Tensor  # (row, position, dim): to the position itself, through its query
+    into: Tensor  # (row, position, dim): to the position itself, beside the layer
+
+
 class _Top(NamedTuple):
     """Backward passes from all positions as far as each of them is alone: through the decoder's top layer."""
 
     cross: Spread  # to the source
-    own: Spread | None  # to the position itself and those before it, if there is a layer below
-    query: Tensor | None  # (row, position, dim): what comes back to the position itself through its query
-    into: Tensor | None  # (row, position, dim): what comes back to the position itself beside the layer
+    below: _Below | None  # None if the top layer is the only one
 
 
 class _Block(NamedTuple):
@@ -125,24 +131,25 @@ class TransformerGradients(SourceGradients[TransformerForward]):
         into = before_branch(layer.cross_branch, found.cross.norm, grad)
         cross, query = cross_spread(layer.cross, found.cross, into)
         if len(self._decoder) == 1:
-            return _Top(cross, None, None, None)
+            return _Top(cross, None)
         grad = after_branch(layer.cross_branch, found.cross.norm, into, query)
         into = before_branch(layer.own_branch, found.own.norm, grad)
         own, query = own_spread(layer.own, found.own, into)
-        return _Top(cross, own, query[:, :, 0], into[:, :, 0])
+        return _Top(cross, _Below(own, query[:, :, 0], into[:, :, 0]))
 
     def _decoder_backward(self, kept: TransformerForward, top: _Top, starts: Tensor) -> Tensor:
         """Returns the gradient (row, source, start, dim) of the encoder output."""
         everywhere, upto = slice(None), slice(int(starts[-1]) + 1)
         memory = top.cross.at(starts, everywhere)
-        if top.own is None or top.query is None or top.into is None:
+        below = top.below
+        if below is None:
             return memory
         branch, places = self._decoder[-1].own_branch, torch.arange(len(starts), device=starts.device)
-        grad = top.own.at(starts, upto)
-        grad[:, starts, places] += top.query[:, starts]
+        grad = below.own.at(starts, upto)
+        grad[:, starts, places] += below.query[:, starts]
         if branch.norm_first:
             grad = norm_backward(branch.norm, kept.decoder[-1].own.norm.at(upto), grad)
-        grad[:, starts, places] += top.into[:, starts]
+        grad[:, starts, places] += below.into[:, starts]
         lower = list(zip(self._decoder, kept.decoder, strict=True))[:-1]
         while True:
             layer, found = lower.pop()

@@ -16,7 +16,9 @@ help:
 	@echo "make format  let the formatters rewrite the code"
 	@echo "make lock    write the installed versions to requirements.lock"
 
-$(VENV)/installed: requirements.lock pyproject.toml
+KERNELS := $(wildcard src/alignlens/attribution/gradients/kernels/*)
+
+$(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)

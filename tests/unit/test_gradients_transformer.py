@@ -4,62 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from transformer_cases import ROWS, TARGET, collected, inputs, model_of, wanted_sets
 
 from alignlens.attribution.gradients.autograd import AutogradGradients
 from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.models.settings import TransformerSettings
 from alignlens.models.transformer import Transformer
-
-ROWS, SOURCE, TARGET = 7, 6, 5
-LENGTHS = (6, 3, 5, 6, 1, 2, 6)
-
-
-def model_of(norm: str = "post", layers: tuple[int, int] = (2, 3), dim: int = 16, heads: int = 4) -> Transformer:
-    torch.manual_seed(0)
-    encoder_layers, decoder_layers = layers
-    settings = TransformerSettings(
-        dim=dim, ffn=24, heads=heads, encoder_layers=encoder_layers, decoder_layers=decoder_layers, norm=norm
-    )
-    model = Transformer(settings, 11, 13).double().eval()
-    for parameter in model.parameters():
-        if parameter.ndim == 1:  # norms and biases start as ones and zeros, which would hide a missing factor
-            parameter.data += 0.3 * torch.randn_like(parameter)
-    return model
-
-
-def inputs(dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    torch.manual_seed(1)
-    vectors, prefix = torch.randn(ROWS, SOURCE, dim).double(), torch.randn(ROWS, TARGET, dim).double()
-    mask = torch.arange(SOURCE) < torch.tensor(LENGTHS)[:, None]
-    return vectors, mask, prefix, torch.randn(ROWS, TARGET, dim).double()
-
-
-def collected(passes: TransformerGradients | AutogradGradients, wanted: Tensor, dim: int) -> dict[tuple, Tensor]:
-    vectors, mask, prefix, cotangents = inputs(dim)
-    with torch.no_grad():
-        found = list(passes.backward(passes.forward(vectors, mask, prefix), cotangents, wanted))
-    pairs = {
-        (int(row), int(position)): gradient
-        for each in found
-        for row, positions, gradients in zip(each.rows, each.positions, each.vectors, strict=True)
-        for position, gradient in zip(positions, gradients, strict=True)
-        if position >= 0
-    }
-    assert len(pairs) == sum(int((each.positions >= 0).sum()) for each in found)
-    return pairs
-
-
-def wanted_sets() -> dict[str, Tensor]:
-    everything = torch.ones(ROWS, TARGET, dtype=torch.bool)
-    first = everything.clone()
-    first[4:, 2:] = False
-    few = torch.zeros_like(everything)
-    few[5, 1] = few[1, 1] = few[6, 4] = True
-    most = everything.clone()
-    most[2] = False
-    return {"everything": everything, "first rows": first, "few rows": few, "most rows": most}
 
 
 @pytest.mark.parametrize("wanted", wanted_sets())
@@ -84,18 +35,8 @@ def test_products_equal_gradients_times_vectors(
 ) -> None:
     """The lowest layer is gone through forwards: another way, the same numbers."""
     passes, chosen = TransformerGradients(model_of(norm, layers, dim, heads)), wanted_sets()[wanted]
-    vectors, mask, prefix, cotangents = inputs(dim)
-    along = torch.randn_like(vectors)
-    expected = collected(passes, chosen, dim)
-    with torch.no_grad():
-        forward = passes.forward(vectors, mask, prefix)
-        found = {
-            (int(row), int(position)): value
-            for each in passes.products(forward, cotangents, chosen, along)
-            for row, positions, values in zip(each.rows, each.positions, each.values, strict=True)
-            for position, value in zip(positions, values, strict=True)
-            if position >= 0
-        }
+    along = torch.randn_like(inputs(dim)[0])
+    expected, found = collected(passes, chosen, dim), collected(passes, chosen, dim, along)
     assert set(found) == set(expected)
     for (row, position), value in found.items():
         product = (expected[row, position] * along[row]).sum(-1)

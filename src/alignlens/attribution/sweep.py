@@ -79,7 +79,7 @@ class Sweep:
         self._copies = max(map(copies_of, methods))
         self._risk = adaptive if noise.sigma and self._copies > 1 else None
         #: How many copies of a sentence go through the model together.
-        self.copies_at_once = self._copies if self._risk is None else min(self._copies, LOOK)
+        self.copies_at_once = self._copies if self._risk is None else min(self._copies, 2 * LOOK)
         scaled = scales_gradients(model)
         self._kinds = {method: _kind(method, scaled) for method in methods}
         passes = {_backward(kind) for kind in self._kinds.values() if not _is_attention(kind)}

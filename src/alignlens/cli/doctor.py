@@ -64,6 +64,7 @@ def _checks(results: Path) -> Iterator[Check]:
     for package in ("snakemake", "mlflow", "pandas", "numpy", "sentencepiece", "safetensors", "sacrebleu", "sil-thot"):
         yield _package(package)
     yield _torch()
+    yield _compiled()
     for name in ALIGNERS:
         yield _aligner(name)
     yield _store(results)
@@ -95,6 +96,16 @@ def _torch() -> Check:
         return Check("torch", "fail", f"3 x 3 product sums to {product}", "Reinstall torch.")
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "CPU only"
     return Check("torch", "ok", f"{torch.__version__}, {device}")
+
+
+def _compiled() -> Check:
+    from alignlens.attribution.gradients.compiled import library
+
+    what, found = "compiled steps of attribution", library()
+    if found is None:
+        advice = "Transformers are attributed in torch, which takes longer. With a C compiler, run make install."
+        return Check(what, "missing", "not built", advice)
+    return Check(what, "ok", Path(found._name).name.partition(".")[0])
 
 
 def _aligner(name: str) -> Check:

@@ -9,6 +9,7 @@ from alignlens.attribution.gradients.contract import SourceGradients
 from alignlens.attribution.gradients.fconv import FconvGradients
 from alignlens.attribution.gradients.lstm import LstmGradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
+from alignlens.attribution.gradients.transformer_compiled import CompiledTransformerGradients, can_compute
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.fconv import Fconv
 from alignlens.models.lstm import Lstm
@@ -26,7 +27,7 @@ def source_gradients(model: Seq2Seq, true_gradient: bool = False) -> SourceGradi
             model.scale_encoder_gradient = trained
     # A subclass may compute something else, so only the exact types have explicit passes.
     if type(model) is Transformer:
-        return TransformerGradients(model)
+        return CompiledTransformerGradients(model) if can_compute(model) else TransformerGradients(model)
     if type(model) is Lstm:
         return LstmGradients(model)
     return AutogradGradients(model)

@@ -106,7 +106,7 @@ def own_forward(layer: SelfAttention, branch: Branch, kept: Attended, along: Ten
     That is, if the states at one ``source`` position, and no others, move along (row, source, dim).
     """
     heads, scale = layer.heads, (along.shape[-1] // layer.heads) ** -0.5
-    read = _norm_forward(branch.norm, kept.norm, along) if branch.norm_first else along
+    read = norm_forward(branch.norm, kept.norm, along) if branch.norm_first else along
     moved = torch.matmul(read, layer.project.weight.t()).view(*read.shape[:2], 3, heads, -1)
     query, key, value = moved.permute(2, 0, 3, 1, 4).contiguous().unbind()
     by_key = kept.weights * torch.matmul(kept.queries, key.transpose(2, 3))  # (row, head, position, source)
@@ -121,7 +121,7 @@ def own_forward(layer: SelfAttention, branch: Branch, kept: Attended, along: Ten
     return found
 
 
-def _norm_forward(norm: nn.Module, kept: Normed, along: Tensor) -> Tensor:
+def norm_forward(norm: nn.Module, kept: Normed, along: Tensor) -> Tensor:
     """Returns how the output of a layer norm changes if what it read moves along."""
     layer = cast("nn.LayerNorm", norm)
     unit = (kept.inputs - kept.mean) * kept.scale

@@ -1,0 +1,109 @@
+"""The compiled steps backwards (``kernels/transformer.c``): where they are, and the structures they take."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+LANES = 8  # of the processor: widths must be multiples of it
+_PANEL = 2 * LANES
+
+_log = logging.getLogger("attribution")
+_long, _pointer = ctypes.c_long, ctypes.c_void_p
+
+
+class Block(ctypes.Structure):
+    """Rows that follow each other and want the same target positions."""
+
+    _fields_ = (("row", _long), ("rows", _long), ("starts", _long), ("places", _pointer))
+
+
+class Norm(ctypes.Structure):
+    """A layer norm."""
+
+    _fields_ = tuple((name, _pointer) for name in ("inputs", "mean", "scale", "weight"))
+
+
+class Feed(ctypes.Structure):
+    """A feed-forward branch."""
+
+    _fields_ = (
+        *((name, _long) for name in ("positions", "dim", "units", "triangle", "norm_first")),
+        *((name, _pointer) for name in ("passed", "widen", "narrow")),
+        ("norm", Norm),
+    )
+
+
+class Attention(ctypes.Structure):
+    """An attention branch."""
+
+    _fields_ = (
+        *((name, _long) for name in ("queries", "keys", "dim", "heads", "triangle", "norm_first")),
+        *((name, _pointer) for name in ("weights", "query", "key")),
+        ("ready", _long),
+        *((name, _pointer) for name in ("value", "output", "to_value", "to_key", "to_query", "value_rows", "key_rows")),
+        ("norm", Norm),
+    )
+
+
+class Lowest(ctypes.Structure):
+    """Self-attention gone through forwards."""
+
+    _fields_ = (
+        *((name, _long) for name in ("positions", "dim", "heads")),
+        *((name, _pointer) for name in ("weights", "query", "key", "value", "project", "output")),
+    )
+
+
+class Top(ctypes.Structure):
+    """The decoder's output and its top layer."""
+
+    _fields_ = (
+        ("cotangents", _pointer),
+        ("norm", Norm),
+        ("feed", Feed),
+        ("cross", Attention),
+        ("own", Attention),
+        ("alone", _long),
+    )
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Returns the compiled steps for this processor; None, and a word about it, where they were not built."""
+    here = Path(__file__).parent
+    sources = [path.stat().st_mtime for path in (here / "kernels").glob("*.[ch]")]
+    stale = False
+    for name in ("_kernels_avx2", "_kernels")[not _has_avx2() :]:
+        for suffix in EXTENSION_SUFFIXES:
+            path = here / (name + suffix)
+            if not path.exists():
+                continue
+            if path.stat().st_mtime >= max(sources, default=0.0):
+                return ctypes.CDLL(str(path))
+            stale = True
+    why = "are older than their source" if stale else "were not built"
+    _log.warning("compiled steps %s: attribution of Transformers takes longer; make install builds them", why)
+    return None
+
+
+def _has_avx2() -> bool:
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX")  # AVX2 or AVX512, never less
+
+
+def packed(weight: Tensor) -> Tensor:
+    """Returns a matrix as products read it."""
+    rows, columns = weight.shape
+    found = torch.empty(-(-columns // _PANEL) * _PANEL * rows)
+    weight = weight.contiguous()
+    cast("ctypes.CDLL", library()).pack(
+        _long(rows), _long(columns), _pointer(weight.data_ptr()), _pointer(found.data_ptr())
+    )
+    return found

@@ -1,0 +1,153 @@
+/* Products of small single-precision matrices on one core, for factors that lie in its caches.
+
+   Widths (columns of a right factor, depth of dot products) are multiples of LANES.
+*/
+
+#include <stddef.h>
+
+#define LANES 8
+#define PANEL (2 * LANES)  /* columns of a right factor that lie together, see pack() */
+#define TALLEST 6          /* rows of a product that are computed together */
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float lane __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float half __attribute__((vector_size(2 * LANES)));
+
+static long padded(long count) { return (count + LANES - 1) / LANES * LANES; }
+
+INLINE float total(lane x) {
+    union { lane whole; half halves[2]; } both = {x};
+    half sum = both.halves[0] + both.halves[1];
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+/* c[m][0..vectors * LANES] (+)= sum over k of a[m * a_row + k * a_step] * b[k * b_step], or b[index[k] * b_step] */
+INLINE void tile(const int height, const int vectors, const int indexed, long depth, const float *a, long a_row,
+                 long a_step, const float *b, long b_step, const int *index, float *c, long c_row, int add) {
+    lane sums[TALLEST][2];
+#pragma GCC unroll 6
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) sums[m][v] = (lane){0};
+    for (long k = 0; k < depth; k++) {
+        const float *right = b + (indexed ? index[k] : k) * b_step, *left = a + k * a_step;
+        lane first = *(const lane *)right, second = vectors > 1 ? *(const lane *)(right + LANES) : first;
+#pragma GCC unroll 6
+        for (int m = 0; m < height; m++) {
+            float x = left[m * a_row];
+            sums[m][0] += first * x;
+            if (vectors > 1) sums[m][1] += second * x;
+        }
+    }
+#pragma GCC unroll 6
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            lane *at = (lane *)(c + m * c_row + v * LANES);
+            if (add) sums[m][v] += *at;
+            *at = sums[m][v];
+        }
+}
+
+INLINE void tall_tile(long height, const int vectors, const int indexed, long depth, const float *a, long a_row,
+                      long a_step, const float *b, long b_step, const int *index, float *c, long c_row, int add) {
+    switch (height) {
+#define HEIGHT(m) case m: tile(m, vectors, indexed, depth, a, a_row, a_step, b, b_step, index, c, c_row, add); break;
+        HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
+    }
+}
+
+/* Rows in tiles of nearly equal height: a tile of one row would wait for its own sums. */
+INLINE void product(const int indexed, long rows, long columns, long depth, const float *a, long a_row, long a_step,
+                    const float *b, long b_step, long b_panel, const int *index, float *c, long c_row, int add) {
+    long tiles = (rows + TALLEST - 1) / TALLEST;
+    for (long column = 0; column < columns; column += PANEL) {
+        const float *panel = b + column / PANEL * b_panel;
+        for (long number = 0; number < tiles; number++) {
+            long row = rows * number / tiles, height = rows * (number + 1) / tiles - row;
+            const float *left = a + row * a_row;
+            float *out = c + row * c_row + column;
+            if (columns - column > LANES)
+                tall_tile(height, 2, indexed, depth, left, a_row, a_step, panel, b_step, index, out, c_row, add);
+            else
+                tall_tile(height, 1, indexed, depth, left, a_row, a_step, panel, b_step, index, out, c_row, add);
+        }
+    }
+}
+
+/* c (+)= a b, where b has rows one after another */
+static void times_rows(long rows, long columns, long depth, const float *a, long a_row, long a_step, const float *b,
+                       long b_step, float *c, long c_row, int add) {
+    product(0, rows, columns, depth, a, a_row, a_step, b, b_step, PANEL, NULL, c, c_row, add);
+}
+
+static void times_packed(long rows, long columns, long depth, const float *a, long a_row, const float *b, float *c,
+                         long c_row, int add) {
+    product(0, rows, columns, depth, a, a_row, 1, b, PANEL, PANEL * depth, NULL, c, c_row, add);
+}
+
+static void times_chosen(long rows, long columns, long depth, const float *a, long a_row, const float *b, long b_step,
+                         const int *index, float *c, long c_row, int add) {
+    product(1, rows, columns, depth, a, a_row, 1, b, b_step, PANEL, index, c, c_row, add);
+}
+
+/* Makes [column / PANEL][row][PANEL] of [row][column], so that a product reads one after another; zeros at the end. */
+void pack(long rows, long columns, const float *from, float *to) {
+    for (long column = 0; column < columns; column += PANEL)
+        for (long row = 0; row < rows; row++)
+            for (long place = column; place < column + PANEL; place++)
+                *to++ = place < columns ? from[row * columns + place] : 0.0f;
+}
+
+/* Makes [column][width] of [row][columns], rows `step` apart; zeros at the end. */
+static void turn(const float *from, long rows, long step, long columns, long width, float *to) {
+    for (long column = 0; column < columns; column++)
+        for (long row = 0; row < width; row++) to[column * width + row] = row < rows ? from[row * step + column] : 0.0f;
+}
+
+/* out[m][u] = sum over parts and depth of a[m] * b[u], or b[index[u]] */
+INLINE void dot_tile(const int height, const int width, long parts, long depth, const float *a, long a_row,
+                     long a_part, const float *const *b, long b_part, float *out, long out_row) {
+    lane sums[4][3];
+#pragma GCC unroll 4
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 3
+        for (int u = 0; u < width; u++) sums[m][u] = (lane){0};
+    for (long part = 0; part < parts; part++)
+        for (long k = 0; k < depth; k += LANES) {
+            lane right[3];
+#pragma GCC unroll 3
+            for (int u = 0; u < width; u++) right[u] = *(const lane *)(b[u] + part * b_part + k);
+#pragma GCC unroll 4
+            for (int m = 0; m < height; m++) {
+                lane left = *(const lane *)(a + m * a_row + part * a_part + k);
+#pragma GCC unroll 3
+                for (int u = 0; u < width; u++) sums[m][u] += left * right[u];
+            }
+        }
+#pragma GCC unroll 4
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 3
+        for (int u = 0; u < width; u++) out[m * out_row + u] = total(sums[m][u]);
+}
+
+static void dots(long rows, long columns, long parts, long depth, const float *a, long a_row, long a_part,
+                 const float *b, long b_row, long b_part, const int *index, float *out, long out_row) {
+    for (long column = 0; column < columns; column += 3) {
+        long width = columns - column < 3 ? columns - column : 3;
+        const float *right[3];
+        for (long u = 0; u < width; u++) right[u] = b + (index ? index[column + u] : column + u) * b_row;
+        for (long row = 0; row < rows; row += 4) {
+            long height = rows - row < 4 ? rows - row : 4;
+            const float *left = a + row * a_row;
+            float *to = out + row * out_row + column;
+            switch (height * 3 + width - 4) {
+#define DOTS(m, u) \
+    case m * 3 + u - 4: dot_tile(m, u, parts, depth, left, a_row, a_part, right, b_part, to, out_row); break;
+                DOTS(1, 1) DOTS(1, 2) DOTS(1, 3) DOTS(2, 1) DOTS(2, 2) DOTS(2, 3)
+                DOTS(3, 1) DOTS(3, 2) DOTS(3, 3) DOTS(4, 1) DOTS(4, 2) DOTS(4, 3)
+            }
+        }
+    }
+}

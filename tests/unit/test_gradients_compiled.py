@@ -1,0 +1,119 @@
+"""The compiled steps backwards against automatic differentiation, and when they are used."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformer_cases import ROWS, TARGET, collected, inputs, model_of, wanted_sets
+
+from alignlens.attribution.gradients import compiled
+from alignlens.attribution.gradients.autograd import AutogradGradients
+from alignlens.attribution.gradients.choice import source_gradients
+from alignlens.attribution.gradients.transformer import TransformerGradients
+from alignlens.attribution.gradients.transformer_compiled import CompiledTransformerGradients, can_compute
+
+pytestmark = pytest.mark.skipif(
+    compiled.library() is None and shutil.which("cc") is None, reason="no C compiler: the compiled steps were not built"
+)
+# Widths with panels of 16 columns and with one of 8 left over; with 6 positions, vectors that are ready and not.
+SIZES = [(16, 2), (64, 2), (24, 3), (40, 1)]
+
+
+def assert_close(found: dict, expected: dict) -> None:
+    assert set(found) == set(expected)
+    for pair, value in found.items():
+        torch.testing.assert_close(
+            value.double(), expected[pair], rtol=1e-4, atol=1e-5 * float(expected[pair].abs().max())
+        )
+
+
+@pytest.fixture
+def dirty_memory():
+    """Fresh memory is full of numbers that would be seen in any result: nothing may be read before it is written."""
+    perturb = -6  # glibc's M_PERTURB
+    c_library = ctypes.CDLL(None)
+    if not hasattr(c_library, "mallopt"):
+        pytest.skip("memory can be filled with glibc only")
+    torch.use_deterministic_algorithms(True)  # fills new tensors
+    c_library.mallopt(perturb, 1)
+    yield
+    c_library.mallopt(perturb, 0)
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("wanted", wanted_sets())
+@pytest.mark.parametrize(("dim", "heads"), SIZES)
+@pytest.mark.parametrize("layers", [(1, 1), (2, 3), (3, 2)])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_gradients_and_products_equal_automatic_ones(
+    norm: str, layers: tuple[int, int], dim: int, heads: int, wanted: str, dirty_memory: None
+) -> None:
+    model, chosen = model_of(norm, layers, dim, heads), wanted_sets()[wanted]
+    along = torch.randn_like(inputs(dim)[0])
+    exact = AutogradGradients(model)
+    gradients, products = collected(exact, chosen, dim), collected(exact, chosen, dim, along)
+    passes = CompiledTransformerGradients(model.float())
+    assert_close(collected(passes, chosen, dim, dtype=torch.float), gradients)
+    assert_close(collected(passes, chosen, dim, along, dtype=torch.float), products)
+
+
+def test_a_closed_feed_forward_net_sends_nothing_back() -> None:
+    """No unit is open: the state passes beside the net and no product has any depth."""
+    model = model_of(layers=(1, 1), dim=16, heads=2)
+    for layer in (*model.encoder, *model.decoder):
+        layer.feed_forward.widen.bias.data.fill_(-1e3)
+    wanted = wanted_sets()["everything"]
+    expected = collected(AutogradGradients(model), wanted, 16)
+    assert_close(collected(CompiledTransformerGradients(model.float()), wanted, 16, dtype=torch.float), expected)
+
+
+def test_blocks_of_any_size_give_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, wanted = CompiledTransformerGradients(model_of(dim=64, heads=2).float()), wanted_sets()["first rows"]
+    found = collected(passes, wanted, 64, dtype=torch.float)
+    monkeypatch.setattr("alignlens.attribution.gradients.transformer_compiled._NUMBERS", 1)
+    one_by_one = collected(passes, wanted, 64, dtype=torch.float)
+    assert found.keys() == one_by_one.keys()
+    assert all(torch.equal(found[pair], one_by_one[pair]) for pair in found)
+
+
+def test_they_were_built_and_are_used_where_they_can() -> None:
+    assert compiled.library() is not None, "there is a C compiler: make install builds them"
+    assert isinstance(source_gradients(model_of(dim=64, heads=2).float()), CompiledTransformerGradients)
+
+
+@pytest.mark.parametrize("model", [model_of(dim=64, heads=2), model_of(dim=16, heads=4).float()])
+def test_double_precision_and_odd_widths_stay_with_torch(model: torch.nn.Module) -> None:
+    assert not can_compute(model)
+    assert type(source_gradients(model)) is TransformerGradients
+
+
+def test_steps_older_than_their_source_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their structures may have changed, and a wrong structure is a wrong number or a crash."""
+    here = Path(compiled.__file__).parent
+    for path in here.glob("_kernels*"):
+        shutil.copy2(path, tmp_path)
+    shutil.copytree(here / "kernels", tmp_path / "kernels")
+    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
+    compiled.library.cache_clear()
+    try:
+        assert compiled.library() is not None
+        for path in (tmp_path / "kernels").iterdir():
+            os.utime(path)
+        compiled.library.cache_clear()
+        assert compiled.library() is None
+        assert "make install" in caplog.text
+    finally:
+        monkeypatch.undo()
+        compiled.library.cache_clear()
+
+
+def test_nothing_wanted_gives_nothing() -> None:
+    passes = CompiledTransformerGradients(model_of(dim=64, heads=2).float())
+    assert not collected(passes, torch.zeros(ROWS, TARGET, dtype=torch.bool), 64, dtype=torch.float)

@@ -39,7 +39,7 @@ def commit_of(project: Path) -> str:
 
 @cache
 def files_of(module: str) -> frozenset[Path]:
-    """Returns the files a module of this package is made of, imports included, templates of its folder too."""
+    """Returns the files of a module and of all it imports of this package, with templates and C sources beside them."""
     found: set[Path] = set()
     waiting = [module]
     while waiting:
@@ -47,7 +47,7 @@ def files_of(module: str) -> frozenset[Path]:
         if path is None or path in found:
             continue
         found.add(path)
-        found.update(path.parent.glob("templates/*"))
+        found.update(path.parent.glob("templates/*"), path.parent.glob("kernels/*"))
         waiting.extend(_imports(path))
     return frozenset(found)
 

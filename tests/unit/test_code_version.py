@@ -9,7 +9,7 @@ import pytest
 
 from alignlens.code_version import code_version, files_of
 
-STEPS = ("data", "subwords", "aligner", "symmetrize", "score", "report")
+STEPS = ("data", "subwords", "aligner", "symmetrize", "score", "attribute", "report")
 
 
 def names(step: str) -> set[str]:
@@ -37,6 +37,7 @@ def test_a_step_uses_what_it_imports_directly_and_through_others() -> None:
         ("io/atomic.py", set(STEPS)),
         ("tracking/store.py", set()),
         ("cli/doctor.py", set()),
+        ("attribution/gradients/kernels/products.h", {"attribute"}),
     ],
 )
 def test_a_change_moves_the_hash_of_exactly_the_steps_that_use_it(

@@ -17,6 +17,7 @@ from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.attribution.gradients.transformer_compiled import CompiledTransformerGradients, can_compute
 
+HERE = Path(compiled.__file__).parent
 pytestmark = pytest.mark.skipif(
     compiled.library() is None and shutil.which("cc") is None, reason="no C compiler: the compiled steps were not built"
 )
@@ -92,26 +93,32 @@ def test_double_precision_and_odd_widths_stay_with_torch(model: torch.nn.Module)
     assert type(source_gradients(model)) is TransformerGradients
 
 
-def test_steps_older_than_their_source_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Their structures may have changed, and a wrong structure is a wrong number or a crash."""
-    here = Path(compiled.__file__).parent
-    for path in here.glob("_kernels*"):
-        shutil.copy2(path, tmp_path)
-    shutil.copytree(here / "kernels", tmp_path / "kernels")
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty folder in which the compiled steps are looked for."""
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
     compiled.library.cache_clear()
-    try:
-        assert compiled.library() is not None
-        for path in (tmp_path / "kernels").iterdir():
-            os.utime(path)
-        compiled.library.cache_clear()
-        assert compiled.library() is None
-        assert "make install" in caplog.text
-    finally:
-        monkeypatch.undo()
-        compiled.library.cache_clear()
+    yield tmp_path
+    monkeypatch.undo()
+    compiled.library.cache_clear()
+
+
+def test_steps_older_than_their_source_are_not_used(elsewhere: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Their structures may have changed, and a wrong structure is a wrong number or a crash."""
+    for path in HERE.glob("_kernels*"):
+        shutil.copy2(path, elsewhere)
+    shutil.copytree(HERE / "kernels", elsewhere / "kernels")
+    assert compiled.library() is not None
+    os.utime(elsewhere / "kernels/products.h")
+    compiled.library.cache_clear()
+    assert compiled.library() is None
+    assert "older than their source" in caplog.text
+
+
+def test_steps_of_another_machine_are_not_used(elsewhere: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (elsewhere / "_kernels.other.so").write_bytes(b"not for this processor")
+    assert compiled.library() is None
+    assert "cannot be loaded" in caplog.text
 
 
 def test_nothing_wanted_gives_nothing() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import logging
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor
 
+STEPS = ("top_back", "feed_back", "attention_back", "norm_back", "changes", "dot_all", "dot_each")
 LANES = 8  # of the processor: widths must be multiples of it
 _PANEL = 2 * LANES
 
@@ -79,17 +79,17 @@ class Top(ctypes.Structure):
 def library() -> ctypes.CDLL | None:
     """Returns the compiled steps for this processor; None, and a word about it, where they were not built."""
     here = Path(__file__).parent
-    sources = [path.stat().st_mtime for path in (here / "kernels").glob("*.[ch]")]
-    stale = False
+    newest = max((path.stat().st_mtime for path in (here / "kernels").glob("*.[ch]")), default=0.0)
+    why = "were not built"
     for name in ("_kernels_avx2", "_kernels")[not _has_avx2() :]:
-        for suffix in EXTENSION_SUFFIXES:
-            path = here / (name + suffix)
-            if not path.exists():
+        for path in here.glob(f"{name}.*so"):  # of any Python: nothing of it is used in there
+            if path.stat().st_mtime < newest:
+                why = "are older than their source"
                 continue
-            if path.stat().st_mtime >= max(sources, default=0.0):
+            try:
                 return ctypes.CDLL(str(path))
-            stale = True
-    why = "are older than their source" if stale else "were not built"
+            except OSError as error:  # of another machine that shares this folder
+                why = f"cannot be loaded ({error})"
     _log.warning("compiled steps %s: attribution of Transformers takes longer; make install builds them", why)
     return None
 

@@ -180,14 +180,6 @@ def test_changed_training_makes_no_aligner_run_again(finished: Workspace) -> Non
     assert not {"segment", "align", "symmetrize", "score"} & planned
 
 
-def test_one_core_gives_the_same_files(finished: Workspace, tmp_path: Path, project: Path) -> None:
-    alone = make_workspace(tmp_path / "alone", project)
-    alone.snakemake("--cores", "1")
-    expected = finished.stable_files()
-    assert len(expected) > 50
-    assert alone.stable_files() == expected
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -46,9 +46,9 @@ class Attention(ctypes.Structure):
 
     _fields_ = (
         *((name, _long) for name in ("queries", "keys", "dim", "heads", "triangle", "norm_first")),
-        *((name, _pointer) for name in ("weights", "query", "key")),
-        ("ready", _long),
-        *((name, _pointer) for name in ("value", "output", "to_value", "to_key", "to_query", "value_rows", "key_rows")),
+        *((name, _pointer) for name in ("weights", "query", "key", "value")),
+        *((name, _pointer) for name in ("output", "to_value", "to_key", "to_query")),
+        *((name, _pointer) for name in ("value_rows", "key_rows", "query_rows")),
         ("norm", Norm),
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ from alignlens.attribution.gradients.transformer_layers import (
     cross_backward,
     cross_spread,
     feed_backward,
+    made_ready,
     norm_backward,
     own_backward,
     own_forward,
@@ -112,6 +114,7 @@ class TransformerGradients(SourceGradients[TransformerForward]):
     def _blocks(self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
         """Yields rows and starts that go back together."""
         source, dim = forward.cross[0].shape[-1], cotangents.shape[-1]
+        forward = self._made_ready(forward)
         most = max(_FEWEST_STARTS, _WIDTH_OF_STARTS // dim)
         numbers = torch.arange(len(wanted), device=wanted.device)
         top = self._top_backward(forward, cotangents)
@@ -120,6 +123,17 @@ class TransformerGradients(SourceGradients[TransformerForward]):
             for number, starts in enumerate(torch.split(places, most)):
                 positions = starts.where(wanted[rows][:, starts], -1)
                 yield _Block(numbers[rows], positions, kept, its_top, starts, number == 0, len(places))
+
+    def _made_ready(self, forward: TransformerForward) -> TransformerForward:
+        encoder = tuple(
+            kept._replace(own=made_ready(layer.own, kept.own))
+            for layer, kept in zip(self._encoder, forward.encoder, strict=True)
+        )
+        decoder = tuple(
+            kept._replace(own=made_ready(layer.own, kept.own), cross=made_ready(layer.cross, kept.cross))
+            for layer, kept in zip(self._decoder, forward.decoder, strict=True)
+        )
+        return replace(forward, encoder=encoder, decoder=decoder)
 
     def _top_backward(self, kept: TransformerForward, cotangents: Tensor) -> _Top:
         """Goes back from all positions together; being alone, each is a position with one start."""

@@ -42,7 +42,7 @@ class _AttentionWeights:
         scaled = to_query * (len(to_query) // layer.heads) ** -0.5
         self.output, self.to_value = compiled.packed(layer.output.weight), compiled.packed(to_value)
         self.to_key, self.to_query = compiled.packed(to_key), compiled.packed(scaled)
-        self.value_rows, self.key_rows = to_value.contiguous(), to_key.contiguous()
+        self.value_rows, self.key_rows, self.query_rows = to_value.contiguous(), to_key.contiguous(), scaled
         self.project = compiled.packed(torch.cat((scaled, to_key, to_value)).t())
         self.output_forward = compiled.packed(layer.output.weight.t())
 
@@ -233,14 +233,11 @@ class _Steps:
 
     def _attention(self, weights: _AttentionWeights, kept: Attended, triangle: bool = False) -> compiled.Attention:
         queries, keys = kept.weights.shape[2:]
-        ready = kept.query_back is not None
-        backs = (kept.query_back, kept.key_back) if ready else (kept.queries, kept.keys)
         return compiled.Attention(
             *(queries, keys, self._dim, weights.heads, triangle, weights.branch.norm_first),
-            *map(self._address, (kept.weights, *cast("tuple[Tensor, Tensor]", backs))),
-            ready,
-            *map(self._address, (kept.values, weights.output, weights.to_value, weights.to_key, weights.to_query)),
-            *map(self._address, (weights.value_rows, weights.key_rows)),
+            *map(self._address, (kept.weights, kept.queries, kept.keys, kept.values)),
+            *map(self._address, (weights.output, weights.to_value, weights.to_key, weights.to_query)),
+            *map(self._address, (weights.value_rows, weights.key_rows, weights.query_rows)),
             self._norm(weights.branch.norm, kept.norm),
         )
 

@@ -42,17 +42,16 @@ class Attended(NamedTuple):
     """An attention layer, by head.
 
     ``query_back`` and ``key_back`` are queries and keys after the transposed key and query projection: what a change
-    of one score sends back to the vectors that keys and queries were made of. They are kept where sentences are so
-    short that combining them is cheaper than a product with the projection (``_few_positions``), else None.
+    of one score sends back to the vectors that keys and queries were made of (``transformer_layers.made_ready``).
     """
 
     weights: Tensor  # (row, head, query, key)
     queries: Tensor  # (row, head, query, head_dim), scaled
     keys: Tensor  # (row, head, key, head_dim), as the values
     values: Tensor
-    query_back: Tensor | None  # (row, head, query, dim)
-    key_back: Tensor | None  # (row, head, key, dim)
     norm: Normed
+    query_back: Tensor | None = None  # (row, head, query, dim)
+    key_back: Tensor | None = None  # (row, head, key, dim)
 
     def at(self, queries: slice, keys: slice = slice(None)) -> Attended:
         """Returns some queries and keys."""
@@ -61,9 +60,9 @@ class Attended(NamedTuple):
             self.queries[:, :, queries],
             self.keys[:, :, keys],
             self.values[:, :, keys],
+            self.norm.at(queries),
             None if self.query_back is None else self.query_back[:, :, queries],
             None if self.key_back is None else self.key_back[:, :, keys],
-            self.norm.at(queries),
         )
 
 
@@ -117,23 +116,13 @@ def run(model: Transformer, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Tr
     memory, encoder_norm = _final(model.encoder_norm, x)
     y, decoder = _placed(model, prefix), list[DecoderKept]()
     for layer_ in cast("Iterable[DecoderLayer]", model.decoder):
-        # Nothing goes back through the lowest one: it has not seen the source yet.
-        y, own = _attend_own(layer_.own, layer_.own_branch, y, ahead, back=bool(decoder))
+        y, own = _attend_own(layer_.own, layer_.own_branch, y, ahead)
         y, cross = _attend_cross(layer_.cross, layer_.cross_branch, y, memory, hidden)
         y, fed = _feed(layer_.feed_forward, layer_.feed_forward_branch, y)
         decoder.append(DecoderKept(own, cross, fed))
     states, decoder_norm = _final(model.decoder_norm, y)
     weights = tuple(kept.cross.weights for kept in decoder)
     return TransformerForward(states, weights, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm)
-
-
-def through_heads(parts: Tensor, weight: Tensor) -> Tensor:
-    """Returns (row, head, position, dim): of (row, head, position, head_dim), each head times its rows of a weight."""
-    rows, heads, positions, head_dim = parts.shape
-    found = parts.new_empty(heads, rows * positions, weight.shape[-1])
-    by_head = parts.transpose(0, 1).reshape(heads, rows * positions, head_dim)
-    torch.bmm(by_head, weight.view(heads, head_dim, -1), out=found)
-    return found.view(heads, rows, positions, -1).transpose(0, 1).contiguous()
 
 
 def _placed(model: Transformer, vectors: Tensor) -> Tensor:
@@ -167,13 +156,9 @@ def _feed(layer: FeedForward, branch: Branch, states: Tensor) -> tuple[Tensor, F
     return states, Fed(hidden.sign_(), norm)
 
 
-def _attend_own(
-    layer: SelfAttention, branch: Branch, states: Tensor, hidden: Tensor, back: bool = True
-) -> tuple[Tensor, Attended]:
+def _attend_own(layer: SelfAttention, branch: Branch, states: Tensor, hidden: Tensor) -> tuple[Tensor, Attended]:
     entered, before = _enter(branch, states)
-    projected = _by_head(layer.project(entered), 3, layer.heads)
-    to_query, to_keys, _ = layer.project.weight.chunk(3)
-    return _attend(layer, branch, states, before, projected, hidden, (to_query, to_keys) if back else None)
+    return _attend(layer, branch, states, before, _by_head(layer.project(entered), 3, layer.heads), hidden)
 
 
 def _attend_cross(
@@ -181,8 +166,7 @@ def _attend_cross(
 ) -> tuple[Tensor, Attended]:
     entered, before = _enter(branch, states)
     projected = (*_by_head(layer.query(entered), 1, layer.heads), *_by_head(layer.project(memory), 2, layer.heads))
-    weights = (layer.query.weight, layer.project.weight.chunk(2)[0])
-    return _attend(layer, branch, states, before, projected, hidden, weights)
+    return _attend(layer, branch, states, before, projected, hidden)
 
 
 def _by_head(projected: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
@@ -198,13 +182,10 @@ def _attend(
     before: Normed | None,
     projected: tuple[Tensor, ...],
     hidden: Tensor,
-    back: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Attended]:
     """Returns the states after attention that may not look where ``hidden``, and what is kept of it."""
     queries, keys, values = projected
-    heads, head_dim = queries.shape[1], queries.shape[-1]
-    scale = head_dim**-0.5
-    queries *= scale
+    queries *= queries.shape[-1] ** -0.5
     scores = torch.matmul(queries, keys.transpose(2, 3))
     weights = torch.softmax(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min), -1)
     if hidden.shape[-2] == 1:
@@ -212,13 +193,4 @@ def _attend(
     mixed = torch.matmul(weights, values).transpose(1, 2).flatten(2)
     found = functional.linear(mixed, layer.output.weight, layer.output.bias)
     states, norm = _leave(branch, states, found, before)
-    backs: tuple[Tensor | None, Tensor | None] = (None, None)
-    if back is not None and _few_positions(queries.shape[2], keys.shape[2], heads, heads * head_dim):
-        to_query, to_keys = back
-        backs = through_heads(queries, to_keys), through_heads(keys, to_query).mul_(scale)
-    return states, Attended(weights, queries, keys, values, *backs, norm)
-
-
-def _few_positions(queries: int, keys: int, heads: int, dim: int) -> bool:
-    """Returns whether combining ready vectors, one per position and head, is cheaper than a product with a matrix."""
-    return heads * max(queries, keys) <= dim
+    return states, Attended(weights, queries, keys, values, norm)

@@ -11,9 +11,26 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from alignlens.attribution.gradients.transformer_forward import Attended, Fed, Normed, through_heads
+from alignlens.attribution.gradients.transformer_forward import Attended, Fed, Normed
 from alignlens.models.attention import CrossAttention, SelfAttention
 from alignlens.models.transformer import Branch, FeedForward
+
+
+def made_ready(layer: SelfAttention | CrossAttention, kept: Attended) -> Attended:
+    """Returns an attention layer with the vectors that keys and queries send back, if combining them is cheaper.
+
+    That is, one for each position and head: cheaper than a product with the projection while sentences are short.
+    """
+    heads, queries, keys = kept.weights.shape[1:]
+    dim = heads * kept.keys.shape[-1]
+    if heads * max(queries, keys) > dim:
+        return kept
+    if isinstance(layer, SelfAttention):
+        to_query, to_keys, _ = layer.project.weight.chunk(3)
+    else:
+        to_query, to_keys = layer.query.weight, layer.project.weight.chunk(2)[0]
+    key_back = _through_heads(kept.keys, to_query).mul_(kept.keys.shape[-1] ** -0.5)
+    return kept._replace(query_back=_through_heads(kept.queries, to_keys), key_back=key_back)
 
 
 def norm_backward(norm: nn.Module, kept: Normed, grad: Tensor) -> Tensor:
@@ -150,9 +167,9 @@ def _spread(
     rows, queries = into.shape[:2]
     sent = torch.matmul(into, layer.output.weight).view(rows, queries, layer.heads, -1).transpose(1, 2)
     scores = _softmax_backward(torch.matmul(sent, kept.values.transpose(2, 3)), kept.weights)
-    query_back = through_heads(kept.queries, to_keys) if kept.query_back is None else kept.query_back
+    query_back = _through_heads(kept.queries, to_keys) if kept.query_back is None else kept.query_back
     shares = torch.cat((scores, kept.weights), 1).transpose(1, 2)
-    vectors = torch.cat((query_back, through_heads(sent, to_values)), 1).transpose(1, 2)
+    vectors = torch.cat((query_back, _through_heads(sent, to_values)), 1).transpose(1, 2)
     query = torch.zeros_like(into)
     _add_to_queries(query, kept, scores[:, :, :, None], to_query)
     return Spread(shares, vectors), query
@@ -190,3 +207,12 @@ def _add_product(base: Tensor, left: Tensor, right: Tensor) -> Tensor:
     """Adds ``left @ right`` in place."""
     base.view(-1, base.shape[-1]).addmm_(left.reshape(-1, left.shape[-1]), right)
     return base
+
+
+def _through_heads(parts: Tensor, weight: Tensor) -> Tensor:
+    """Returns (row, head, position, dim): of (row, head, position, head_dim), each head times its rows of a weight."""
+    rows, heads, positions, head_dim = parts.shape
+    found = parts.new_empty(heads, rows * positions, weight.shape[-1])
+    by_head = parts.transpose(0, 1).reshape(heads, rows * positions, head_dim)
+    torch.bmm(by_head, weight.view(heads, head_dim, -1), out=found)
+    return found.view(heads, rows, positions, -1).transpose(0, 1).contiguous()

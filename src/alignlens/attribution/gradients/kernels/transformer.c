@@ -38,11 +38,9 @@ typedef struct {
 typedef struct {
     long queries, keys, dim, heads, triangle, norm_first;
     const float *weights;           /* [row][head][query][key] */
-    const float *query, *key;       /* [row][head][position][head_dim] or, if ready, [row][head][position][dim]: */
-    long ready;                     /* after the transposed key and query projection */
-    const float *value;             /* [row][head][key][head_dim] */
+    const float *query, *key, *value;   /* [row][head][position][head_dim]; queries scaled */
     const float *output, *to_value, *to_key, *to_query;  /* packed; to_query with the scale of scores in it */
-    const float *value_rows, *key_rows;                  /* to_value and to_key, not packed */
+    const float *value_rows, *key_rows, *query_rows;     /* the last three, not packed */
     Norm norm;
 } Attention;
 
@@ -167,6 +165,52 @@ static void unsoftmax(long starts, long width, const float *weights, float *scor
     }
 }
 
+/* What changes of scores [head][query][start][width] send back through keys and queries, added to to_keys and
+   to_queries: from vectors made ready, one for each query or key and head, by the transposed projections. */
+static void combine_ready(const Block *block, const Attention *layer, long row, long used, const long *first,
+                          const float *scores, float *to_keys, float *to_queries, float *ready) {
+    long queries = layer->queries, keys = layer->keys, dim = layer->dim, heads = layer->heads, starts = block->starts;
+    long size = dim / heads, width = padded(keys), by_query = starts * width, by_head = queries * by_query;
+    for (long head = 0; head < heads; head++)
+        times_rows(used, dim, size, layer->query + (row * heads + head) * queries * size, size, 1,
+                   layer->key_rows + head * size * dim, dim, ready + head * queries * dim, dim, 0);
+    for (long start = 0; start < starts; start++) {
+        float *to = to_keys + start * dim;
+        const float *score = scores + start * width;
+        if (!layer->triangle)  /* those of the next head follow at the same distance as those of the next query */
+            times_rows(keys, dim, heads * queries, score, 1, by_query, ready, dim, to, starts * dim, 1);
+        else
+            for (long head = 0; head < heads; head++)
+                times_rows(keys, dim, block->places[start] + 1, score + head * by_head, 1, by_query,
+                           ready + head * queries * dim, dim, to, starts * dim, 1);
+    }
+    for (long head = 0; to_queries && head < heads; head++) {
+        times_rows(keys, dim, size, layer->key + (row * heads + head) * keys * size, size, 1,
+                   layer->query_rows + head * size * dim, dim, ready, dim, 0);
+        over_pairs(0, used, starts, first, layer->triangle, dim, keys, scores + head * by_head, width, ready, dim,
+                   to_queries, dim, 1);
+    }
+}
+
+/* The same by gradients of keys and queries, [position][start][dim] in parts, which are then projected. */
+static void combine_parts(const Block *block, const Attention *layer, long row, long used, const long *first,
+                          const float *scores, float *to_keys, float *to_queries, float *parts) {
+    long queries = layer->queries, keys = layer->keys, dim = layer->dim, heads = layer->heads, starts = block->starts;
+    long size = dim / heads, width = padded(keys), by_query = starts * width, by_head = queries * by_query;
+    for (long start = 0; start < starts; start++)
+        for (long head = 0; head < heads; head++)
+            times_rows(keys, size, layer->triangle ? block->places[start] + 1 : queries,
+                       scores + head * by_head + start * width, 1, by_query,
+                       layer->query + (row * heads + head) * queries * size, size,
+                       parts + start * dim + head * size, starts * dim, 0);
+    times_packed(keys * starts, dim, dim, parts, dim, layer->to_key, to_keys, dim, 1);
+    if (!to_queries) return;
+    for (long head = 0; head < heads; head++)
+        over_pairs(0, used, starts, first, layer->triangle, size, keys, scores + head * by_head, width,
+                   layer->key + (row * heads + head) * keys * size, size, parts + head * size, dim, 0);
+    over_pairs(1, used, starts, first, layer->triangle, dim, dim, parts, dim, layer->to_query, 0, to_queries, dim, 1);
+}
+
 /* One row of an attention layer; scratch is what scratch_of() counts. */
 static void attend_back(const Block *block, const Attention *layer, long row, long used, const long *first,
                         float *into, float *to_keys, float *to_queries, float *scratch) {
@@ -197,34 +241,11 @@ static void attend_back(const Block *block, const Attention *layer, long row, lo
         }
     }
     times_packed(keys * starts, dim, dim, mixed, dim, layer->to_value, to_keys, dim, 1);
-    float *parts = mixed;  /* no longer needed */
-    for (long start = 0; start < starts; start++)
-        for (long head = 0; head < heads; head++) {
-            long deep = triangle ? block->places[start] + 1 : queries;
-            const float *score = scores + head * by_head + start * width;
-            if (!layer->ready)
-                times_rows(keys, size, deep, score, 1, by_query, layer->query + (row * heads + head) * queries * size,
-                           size, parts + start * dim + head * size, starts * dim, 0);
-            else if (triangle)
-                times_rows(keys, dim, deep, score, 1, by_query, layer->query + (row * heads + head) * queries * dim,
-                           dim, to_keys + start * dim, starts * dim, 1);
-            else if (head == 0)  /* those of the other heads follow at the same distance */
-                times_rows(keys, dim, heads * queries, score, 1, by_query, layer->query + row * heads * queries * dim,
-                           dim, to_keys + start * dim, starts * dim, 1);
-        }
-    if (!layer->ready) times_packed(keys * starts, dim, dim, parts, dim, layer->to_key, to_keys, dim, 1);
-    if (!to_queries) return;
-    for (long head = 0; head < heads; head++) {
-        const float *score = scores + head * by_head;
-        if (layer->ready)
-            over_pairs(0, used, starts, first, triangle, dim, keys, score, width,
-                       layer->key + (row * heads + head) * keys * dim, dim, to_queries, dim, 1);
-        else
-            over_pairs(0, used, starts, first, triangle, size, keys, score, width,
-                       layer->key + (row * heads + head) * keys * size, size, parts + head * size, dim, 0);
-    }
-    if (!layer->ready)
-        over_pairs(1, used, starts, first, triangle, dim, dim, parts, dim, layer->to_query, 0, to_queries, dim, 1);
+    /* Ready vectors cost a projection for each position, and save one for each position and start less what combining
+       them costs. They fit where mixed was, which is no longer needed. */
+    long longest = queries > keys ? queries : keys;
+    int worth = starts >= heads && starts * (dim - heads * longest) > dim;
+    (worth ? combine_ready : combine_parts)(block, layer, row, used, first, scores, to_keys, to_queries, mixed);
 }
 
 static long scratch_of(const Block *block, const Attention *layer) {
@@ -276,10 +297,11 @@ static void attend_top(const Block *block, const Attention *layer, long row, int
     const float *weights = layer->weights + row * heads * queries * keys;
     float *sent = scratch, *by_key = sent + starts * dim, *by_value = by_key + starts * all;
     float *scores = by_value + starts * all, *turned = scores + heads * starts * width, *shares = turned + size * width;
+    float *asking = shares + width;
     times_packed(starts, dim, dim, into, dim, layer->output, sent, dim, 0);
     for (long head = 0; head < heads; head++) {
         long at = (row * heads + head) * queries;
-        float *score = scores + head * starts * width, *asked = by_key + head * dim;
+        float *score = scores + head * starts * width;
         turn(value_of_row + head * keys * size, keys, size, size, width, turned);
         times_rows(starts, width, size, sent + head * size, dim, 1, turned, width, score, width, 0);
         times_rows(starts, dim, size, sent + head * size, dim, 1, layer->value_rows + head * size * dim, dim,
@@ -289,12 +311,10 @@ static void attend_top(const Block *block, const Attention *layer, long row, int
             memset(shares, 0, width * sizeof *shares);
             memcpy(shares, weights + (head * queries + place) * keys, keys * sizeof *shares);
             unsoftmax(1, width, shares, score + start * width);
-            if (layer->ready)
-                memcpy(asked + start * all, layer->query + (at + place) * dim, dim * sizeof *asked);
-            else
-                times_rows(1, dim, size, layer->query + (at + place) * size, size, 1,
-                           layer->key_rows + head * size * dim, dim, asked + start * all, all, 0);
+            memcpy(asking + start * size, layer->query + (at + place) * size, size * sizeof *asking);
         }
+        times_rows(starts, dim, size, asking, size, 1, layer->key_rows + head * size * dim, dim, by_key + head * dim,
+                   all, 0);
     }
     for (long start = 0; start < starts; start++) {
         long place = block->places[start], reach = causal ? place + 1 : keys;
@@ -304,21 +324,17 @@ static void attend_top(const Block *block, const Attention *layer, long row, int
         times_rows(reach, dim, heads, weights + place * keys, 1, queries * keys, by_value + start * all, dim, to,
                    starts * dim, 1);
     }
-    for (long head = 0; head < heads; head++) {
-        const float *score = scores + head * starts * width;
-        if (layer->ready)
-            times_rows(starts, dim, keys, score, width, 1, layer->key + (row * heads + head) * keys * dim, dim,
-                       to_queries, dim, head > 0);
-        else
-            times_rows(starts, size, keys, score, width, 1, layer->key + (row * heads + head) * keys * size, size,
-                       sent + head * size, dim, 0);
-    }
-    if (!layer->ready) times_packed(starts, dim, dim, sent, dim, layer->to_query, to_queries, dim, 0);
+    float *parts = sent;  /* no longer needed */
+    for (long head = 0; head < heads; head++)
+        times_rows(starts, size, keys, scores + head * starts * width, width, 1,
+                   layer->key + (row * heads + head) * keys * size, size, parts + head * size, dim, 0);
+    times_packed(starts, dim, dim, parts, dim, layer->to_query, to_queries, dim, 0);
 }
 
 static long top_scratch(const Block *block, const Attention *layer) {
     long width = padded(layer->keys), starts = block->starts, dim = layer->dim;
-    return (1 + 2 * layer->heads) * starts * dim + layer->heads * starts * width + (dim / layer->heads + 1) * width;
+    long size = dim / layer->heads;
+    return (1 + 2 * layer->heads) * starts * dim + layer->heads * starts * width + (size + 1) * width + starts * size;
 }
 
 /* From the decoder's output through its top layer: sets memory [row][source][start][dim] and, unless the layer is

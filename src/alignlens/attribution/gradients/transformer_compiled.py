@@ -147,6 +147,7 @@ class _Steps:
         self._alive: list[Tensor] = []  # what structures point to
         self._target, self._dim = forward.states.shape[1:]
         self._source = forward.cross[0].shape[-1]
+        self._sizes = c_long(self._source), c_long(self._dim)
         self.numbers_of_start = max(self._source, self._target) * self._dim
         self._encoder_norm = None
         if forward.encoder_norm is not None:
@@ -175,8 +176,8 @@ class _Steps:
     def through_decoder(self, block: _Block) -> Tensor:
         """Returns the gradient (row, source, start, dim) of the encoder output."""
         rows, starts = block.struct.rows, block.struct.starts
-        memory = torch.empty(rows, self._source, starts, self._dim)
-        grad = torch.empty(rows, self._target if self._decoder else 0, starts, self._dim)
+        memory = _floats(rows, self._source, starts, self._dim)
+        grad = _floats(rows, self._target if self._decoder else 0, starts, self._dim)
         self._run("top_back", block, byref(self._top), _pointer(memory), _pointer(grad))
         for number, (own, cross, feed) in reversed(list(enumerate(self._decoder))):
             self._run("feed_back", block, byref(feed), _pointer(grad))
@@ -188,29 +189,25 @@ class _Steps:
     def through_encoder(self, block: _Block, grad: Tensor, but_lowest_attention: bool = False) -> None:
         """Turns the gradient of the encoder output into that of source vectors, or of the lowest attention's output."""
         if self._encoder_norm is not None:
-            sizes = c_long(self._source), c_long(self._dim)
-            self._run("norm_back", block, byref(self._encoder_norm), *sizes, c_int(0), _pointer(grad))
+            self._run("norm_back", block, byref(self._encoder_norm), *self._sizes, c_int(0), _pointer(grad))
         for number, (own, feed) in reversed(list(enumerate(self._encoder))):
             self._run("feed_back", block, byref(feed), _pointer(grad))
             if number or not but_lowest_attention:
                 self._run("attention_back", block, byref(own), _pointer(grad), None, c_int(1))
             elif not own.norm_first:
-                sizes = c_long(self._source), c_long(self._dim)
-                self._run("norm_back", block, byref(own.norm), *sizes, c_int(0), _pointer(grad))
+                self._run("norm_back", block, byref(own.norm), *self._sizes, c_int(0), _pointer(grad))
 
     def changes(self, block: _Block, along: Tensor, read: Tensor) -> Tensor:
         """Returns (row, position, source, dim), see ``transformer_layers.own_forward``."""
-        found = torch.empty(block.struct.rows, self._source, self._source, self._dim)
+        found = _floats(block.struct.rows, self._source, self._source, self._dim)
         self._run("changes", block, byref(self._lowest), *map(_pointer, (along, read, found)))
         return found
 
     def times(self, block: _Block, grad: Tensor, along: Tensor) -> Tensor:
         """Returns (row, start, source): a gradient times (row, source, dim) or (row, position, source, dim)."""
-        values = torch.empty(block.struct.rows, block.struct.starts, self._source)
-        sizes = c_long(self._source), *([c_long(self._source)] if along.dim() == 4 else []), c_long(self._dim)
-        name = "dot_all" if along.dim() == 4 else "dot_each"
-        along = along.contiguous()
-        getattr(self._library, name)(byref(block.struct), *sizes, *map(_pointer, (grad, along, values)))
+        values = _floats(block.struct.rows, block.struct.starts, self._source)
+        step = self._library.dot_all if along.dim() == 4 else self._library.dot_each
+        step(byref(block.struct), *self._sizes, *map(_pointer, (grad, along, values)))
         return values
 
     def _run(self, name: str, block: _Block, *arguments: object) -> None:
@@ -240,6 +237,10 @@ class _Steps:
             *map(self._address, (weights.value_rows, weights.key_rows, weights.query_rows)),
             self._norm(weights.branch.norm, kept.norm),
         )
+
+
+def _floats(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.float32)
 
 
 def _pointer(tensor: Tensor) -> c_void_p:

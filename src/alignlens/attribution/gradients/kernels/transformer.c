@@ -384,14 +384,14 @@ int top_back(const Block *block, const Top *top, float *memory, float *grad) {
     return 0;
 }
 
-/* values [row][start][key] = sum over positions and dim of grad [row][position][start][dim] * along, which is
-   [row][position][key][dim] */
-void dot_all(const Block *block, long positions, long keys, long dim, const float *grad, const float *along,
-             float *values) {
-    long starts = block->starts;
+/* values [row][start][source] = sum over positions and dim of grad [row][position][start][dim] * along, which is
+   [row][position][source][dim]; there are as many positions as sources */
+void dot_all(const Block *block, long positions, long dim, const float *grad, const float *along, float *values) {
+    long starts = block->starts, sources = positions;
     for (long row = 0; row < block->rows; row++)
-        dots(starts, keys, positions, dim, grad + row * positions * starts * dim, dim, starts * dim,
-             along + row * positions * keys * dim, dim, keys * dim, NULL, values + row * starts * keys, keys);
+        dots(starts, sources, positions, dim, grad + row * positions * starts * dim, dim, starts * dim,
+             along + row * positions * sources * dim, dim, sources * dim, NULL, values + row * starts * sources,
+             sources);
 }
 
 /* values [row][start][position] = grad [row][position][start][dim] * along [row][position][dim] */

@@ -39,6 +39,8 @@ from alignlens.alignment.gold import read_gold
 from alignlens.alignment.links import Alignment
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.gradients import compiled
+from alignlens.attribution.gradients.choice import source_gradients
+from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.attribution.noise import unit_noise
 from alignlens.attribution.registry import Method, parse
 from alignlens.attribution.rows import Statistics
@@ -226,6 +228,22 @@ def tell_profile(model: Seq2Seq, text: Text) -> None:
     print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=18, max_name_column_width=40))
 
 
+def tell_open_units(model: Seq2Seq, text: Text) -> None:
+    """Prints the share of feed-forward units that noisy copies leave open, of the layers with fewest and most."""
+    passes = source_gradients(model)
+    if not isinstance(passes, TransformerGradients):
+        return
+    shares = []
+    for number, (source, target) in enumerate(zip(text.sources, text.targets, strict=True)):
+        clean = model.embed_source(torch.tensor([[*source, END_ID]]))
+        noisy = clean + SIGMA * (clean.max() - clean.min()) * unit_noise(1, number, range(COPIES), *clean.shape[1:])
+        prefix = model.embed_target(torch.tensor([[BEGIN_ID, *target]])).expand(COPIES, -1, -1)
+        kept = passes.forward(noisy, torch.ones(noisy.shape[:2], dtype=torch.bool), prefix)
+        shares.append([float(layer.feed.passed.mean()) for layer in (*kept.encoder, *kept.decoder)])
+    layers = np.mean(shares, 0)
+    print(f"open feed-forward units: {100 * layers.min():.0f} to {100 * layers.max():.0f} % of a layer")
+
+
 def _recorded(name: str, step: Callable[..., object]) -> Callable[..., object]:
     def run(*arguments: object) -> object:
         with torch.profiler.record_function(f"compiled: {name}"):
@@ -295,6 +313,7 @@ def main() -> None:
     pieces = sum(map(len, some.targets)) / len(some.targets)
     print(f"{parameters} parameters, {len(some.sources)} sentences, {pieces:.1f} pieces, {arguments.threads} threads")
     check_same_numbers(model, some)
+    tell_open_units(model, some)
     count, rounds = len(some.sources), arguments.rounds
     works: dict[str, Callable[[], object]] = {name: partial(peer.grad, some) for name, peer in peers.items()}
     works["ours"] = lambda: ours(model, some, [GRAD], **options)

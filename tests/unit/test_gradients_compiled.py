@@ -63,6 +63,23 @@ def test_gradients_and_products_equal_automatic_ones(
     assert_close(collected(passes, chosen, dim, along, dtype=torch.float), products)
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_steps_for_any_processor_are_the_same(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are better ones for this processor, nothing else would ever run these."""
+    monkeypatch.setattr(compiled, "_has_avx2", lambda: False)
+    compiled.library.cache_clear()
+    try:
+        library = compiled.library()
+        assert library is not None
+        assert Path(library._name).name.startswith("_kernels.")
+        model, wanted = model_of(norm, dim=64, heads=2), wanted_sets()["everything"]
+        expected = collected(AutogradGradients(model), wanted, 64)
+        assert_close(collected(CompiledTransformerGradients(model.float()), wanted, 64, dtype=torch.float), expected)
+    finally:
+        monkeypatch.undo()
+        compiled.library.cache_clear()
+
+
 def test_a_closed_feed_forward_net_sends_nothing_back() -> None:
     """No unit is open: the state passes beside the net and no product has any depth."""
     model = model_of(layers=(1, 1), dim=16, heads=2)

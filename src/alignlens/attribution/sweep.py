@@ -78,7 +78,8 @@ class Sweep:
         self._model, self._noise, self._methods = model, noise, methods
         self._copies = max(map(copies_of, methods))
         self._risk = adaptive if noise.sigma and self._copies > 1 else None
-        #: How many copies of a sentence go through the model together.
+        #: For how many copies of a sentence a batch has room. Adaptive sampling draws fewer at a time, but batches of
+        #: more sentences would have more padding.
         self.copies_at_once = self._copies if self._risk is None else min(self._copies, 2 * LOOK)
         scaled = scales_gradients(model)
         self._kinds = {method: _kind(method, scaled) for method in methods}

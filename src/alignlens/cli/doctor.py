@@ -104,7 +104,7 @@ def _compiled() -> Check:
     what, found = "compiled steps of attribution", library()
     if found is None:
         advice = "Transformers are attributed in torch, which takes longer. With a C compiler, run make install."
-        return Check(what, "missing", "not built", advice)
+        return Check(what, "missing", "not built, or not for this machine", advice)
     return Check(what, "ok", Path(found._name).name.partition(".")[0])
 
 

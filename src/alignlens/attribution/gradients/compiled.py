@@ -101,7 +101,7 @@ def _has_avx2() -> bool:
 def packed(weight: Tensor) -> Tensor:
     """Returns a matrix as products read it."""
     rows, columns = weight.shape
-    found = torch.empty(-(-columns // _PANEL) * _PANEL * rows)
+    found = torch.empty(-(-columns // _PANEL) * _PANEL * rows, dtype=torch.float32)
     weight = weight.contiguous()
     cast("ctypes.CDLL", library()).pack(
         _long(rows), _long(columns), _pointer(weight.data_ptr()), _pointer(found.data_ptr())

@@ -3,9 +3,9 @@
 Backward passes start at several target positions of several rows together; gradients are (row, position, start, dim),
 where a start is one of those target positions. In the decoder a pass goes through its own position alone until
 self-attention spreads it over the ones before, and it ends at the attention of the lowest layer to the source, below
-which nothing depends on the source. What reaches keys and queries is combined from vectors that the forward pass made
-ready, as long as there are few positions; of an attention layer only the output and value projections are then left as
-large products.
+which nothing depends on the source. What reaches keys and queries is combined from vectors that are made ready once for
+all starts, as long as there are few positions; of an attention layer only the output and value projections are then
+left as large products.
 """
 
 from __future__ import annotations

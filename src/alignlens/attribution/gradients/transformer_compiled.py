@@ -75,10 +75,10 @@ def can_compute(model: Transformer) -> bool:
     """Returns whether the compiled steps were built and can do this model where it is."""
     weight = model.output.weight
     return (
-        compiled.library() is not None
-        and weight.device.type == "cpu"
+        weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and weight.shape[1] % (compiled.LANES * cast("EncoderLayer", model.encoder[0]).own.heads) == 0
+        and compiled.library() is not None  # asked last: it says so if not
     )
 
 
@@ -189,13 +189,13 @@ class _Steps:
     def through_encoder(self, block: _Block, grad: Tensor, but_lowest_attention: bool = False) -> None:
         """Turns the gradient of the encoder output into that of source vectors, or of the lowest attention's output."""
         if self._encoder_norm is not None:
-            self._run("norm_back", block, byref(self._encoder_norm), *self._sizes, c_int(0), _pointer(grad))
+            self._library.norm_back(byref(block.struct), byref(self._encoder_norm), *self._sizes, _pointer(grad))
         for number, (own, feed) in reversed(list(enumerate(self._encoder))):
             self._run("feed_back", block, byref(feed), _pointer(grad))
             if number or not but_lowest_attention:
                 self._run("attention_back", block, byref(own), _pointer(grad), None, c_int(1))
             elif not own.norm_first:
-                self._run("norm_back", block, byref(own.norm), *self._sizes, c_int(0), _pointer(grad))
+                self._library.norm_back(byref(block.struct), byref(own.norm), *self._sizes, _pointer(grad))
 
     def changes(self, block: _Block, along: Tensor, read: Tensor) -> Tensor:
         """Returns (row, position, source, dim), see ``transformer_layers.own_forward``."""

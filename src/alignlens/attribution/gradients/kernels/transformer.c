@@ -1,7 +1,7 @@
 /* Steps backwards through the parts of a Transformer, single precision, on one core.
 
-   The same mathematics as transformer_layers.py, which is where to read what is computed and why; the two are tested
-   against each other. What this adds: the gradients of a row stay in the processor's cache from one layer to the next;
+   The same mathematics as transformer_layers.py, which is where to read what is computed and why; both are tested
+   against automatic differentiation. What this adds: the gradients of a block of rows stay in the processor's cache;
    positions that a start cannot reach are not gone through; and of a feed-forward net only those units are gone
    through that the ReLU let pass in the forward pass, which are few once a model is trained.
 
@@ -107,16 +107,10 @@ INLINE void over_pairs(const int packed, long positions, long starts, const long
     }
 }
 
-int norm_back(const Block *block, const Norm *norm, long positions, long dim, int triangle, float *grad) {
-    long starts = block->starts, *first = malloc(positions * sizeof *first);
-    if (!first) return 1;
-    long used = reached(block, positions, triangle, first);
-    for (long row = 0; row < block->rows; row++, grad += positions * starts * dim)
-        for (long position = 0; position < used; position++)
-            unnorm(norm, (block->row + row) * positions + position, starts - first[position], dim,
-                   grad + (position * starts + first[position]) * dim);
-    free(first);
-    return 0;
+void norm_back(const Block *block, const Norm *norm, long positions, long dim, float *grad) {
+    long starts = block->starts, at = block->row * positions;
+    for (long count = block->rows * positions; count > 0; count--, at++, grad += starts * dim)
+        unnorm(norm, at, starts, dim, grad);
 }
 
 /* Some starts at one position; scratch for units + dim numbers per start, open for units. */
@@ -279,7 +273,7 @@ int attention_back(const Block *block, const Attention *layer, float *grad, floa
         if (own == found && want_query)
             for (long query = 0; query < used; query++) {
                 long some = starts - first[query], place = (query * starts + first[query]) * dim;
-                if (layer->norm_first) unnorm(&layer->norm, row * queries + query, some, dim, found + place);
+                unnorm(&layer->norm, row * queries + query, some, dim, found + place);
                 add_to(some * dim, found + place, grad + place);
             }
     }

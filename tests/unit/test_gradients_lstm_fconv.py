@@ -121,7 +121,7 @@ def test_the_forward_pass_is_the_model(model: Lstm | Fconv) -> None:
         decoded = model.decode(model.encode(*data[:2]), data[2], trace=True)
     torch.testing.assert_close(found.states, decoded.states, rtol=0, atol=1e-11)
     assert len(found.cross) == len(decoded.cross)
-    for weights, attention in zip(found.cross, decoded.cross, strict=True):
+    for weights, attention in zip((layer.weights for layer in found.cross), decoded.cross, strict=True):
         torch.testing.assert_close(weights, attention.weights, rtol=0, atol=1e-11)
         assert not weights.masked_select(~data[1][:, None, None]).any()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from alignlens.attribution.methods import attention, ding_grad, li_grad, smoothed_attention, smoothgrad
+from alignlens.attribution.methods import attention, ding_grad, li_grad, norms, smoothed_attention, smoothgrad
 from alignlens.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ METHODS: dict[str, MethodSpec] = {
     for spec in (
         attention.SPEC,
         smoothed_attention.SPEC,
+        norms.SPEC,
         li_grad.SPEC,
         smoothgrad.LI,
         ding_grad.SPEC,

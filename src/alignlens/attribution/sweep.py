@@ -7,7 +7,8 @@ gradient method, since they differ only in what they make of the same gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from alignlens.attribution.adaptive import LOOK, Sampling
 from alignlens.attribution.gradients.choice import scales_gradients, source_gradients
-from alignlens.attribution.methods import attention, ding_grad, li_grad
+from alignlens.attribution.methods import attention, ding_grad, layers, li_grad, norms
 from alignlens.attribution.methods.smoothgrad import NORMALISED_FIRST
 from alignlens.attribution.noise import spread_of, unit_noise
 from alignlens.attribution.outputs import outputs_of
@@ -24,7 +25,7 @@ from alignlens.attribution.rows import Statistics, normalised
 if TYPE_CHECKING:
     from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
     from alignlens.attribution.registry import Method
-    from alignlens.models.contract import Seq2Seq
+    from alignlens.models.contract import Attention, Seq2Seq
 
 
 class Noise(NamedTuple):
@@ -43,6 +44,10 @@ class Noise(NamedTuple):
 def copies_of(method: Method) -> int:
     """Returns how many copies a method averages over."""
     return int(method.parameters["n"]) if Noise.of(method).sigma else 1
+
+
+#: Read off a forward pass, layer by layer.
+_READ_OFF = {"attention": attention.of_layer, "norms": norms.of_layer}
 
 
 class _Kind(NamedTuple):
@@ -83,7 +88,7 @@ class Sweep:
         self.copies_at_once = self._copies if self._risk is None else min(self._copies, 2 * LOOK)
         scaled = scales_gradients(model)
         self._kinds = {method: _kind(method, scaled) for method in methods}
-        passes = {_backward(kind) for kind in self._kinds.values() if not _is_attention(kind)}
+        passes = {_backward(kind) for kind in self._kinds.values() if kind.name not in _READ_OFF}
         self._backwards = sorted(passes)
         self.has_gradients = bool(passes)
         self._passes: dict[bool, SourceGradients[Any]] = {
@@ -145,17 +150,25 @@ class Sweep:
         by_copy = (count, copies)
         kinds = set(self._kinds.values())
         found: dict[_Kind, Tensor] = {}
+        labels_mask = _repeat(sentences.labels_mask, copies)
+        cross = cache(lambda label: self._cross(label, forward, flat, mask, sentences, copies))
+        of_layer = cache(lambda name, label, head, number: _READ_OFF[name](cross(label)[number], head))
         for kind in kinds:
-            if _is_attention(kind):
-                cross = self._cross(kind, forward, flat, mask, sentences, copies)
+            if kind.name in _READ_OFF:
                 settings = dict(kind.settings)
-                read = [settings[key] for key in ("layer", "head", "step")]
-                labels_mask = _repeat(sentences.labels_mask, copies)
-                weights = attention.weights_of(cross, labels_mask, self._model.paper_attention, *read)
-                found[kind] = weights.view(*by_copy, *weights.shape[1:])
+                which = kind.name, settings.get("label", "reference"), settings["head"]
+                scores = layers.read(
+                    len(forward.cross),
+                    partial(of_layer, *which),
+                    labels_mask,
+                    self._model.paper_attention,
+                    settings["layer"],
+                    settings["step"],
+                )
+                found[kind] = scores.view(*by_copy, *scores.shape[1:])
         for backward in self._backwards:
             passes = self._passes[backward.true_gradient]
-            mine = [kind for kind in kinds if not _is_attention(kind) and _backward(kind) == backward]
+            mine = [kind for kind in kinds if kind.name not in _READ_OFF and _backward(kind) == backward]
             raw = self._raw(passes, forward, backward, mine, sentences, embeddings, _repeat(wanted, copies), statistics)
             visible = sentences.source_mask[:, None, None]
             for kind, scores in raw.items():
@@ -208,10 +221,10 @@ class Sweep:
         return found
 
     def _cross(
-        self, kind: _Kind, forward: Forward, vectors: Tensor, mask: Tensor, sentences: Sentences, copies: int
-    ) -> Sequence[Tensor]:
-        """Returns the attention weights of every layer; for runner-ups, those of each step with its label replaced."""
-        if dict(kind.settings)["label"] == "reference":
+        self, label: str, forward: Forward, vectors: Tensor, mask: Tensor, sentences: Sentences, copies: int
+    ) -> Sequence[Attention]:
+        """Returns the attention of every layer; for runner-ups, its weights at each step with the label replaced."""
+        if label == "reference":
             return forward.cross
         labels = _repeat(sentences.labels, copies)
         wanted = _repeat(sentences.labels_mask, copies)
@@ -222,8 +235,9 @@ class Sweep:
             if step + 1 < prefix.shape[1]:
                 prefix[:, step + 1] = others[:, step]
             changed = self._passes[False].forward(vectors, mask, self._model.embed_target(prefix))
-            steps.append([weights[:, :, step] for weights in changed.cross])
-        return [torch.stack(layer, 2) for layer in zip(*steps, strict=True)]
+            steps.append([layer.weights[:, :, step] for layer in changed.cross])
+        weights = [torch.stack(layer, 2) for layer in zip(*steps, strict=True)]
+        return [replace(layer, weights=changed) for layer, changed in zip(forward.cross, weights, strict=True)]
 
     def _settling(self) -> list[_Kind]:
         """Returns the kinds whose highest scores must have settled before sampling stops."""
@@ -235,7 +249,7 @@ class Sweep:
             used = int((mean.used * sentences.labels_mask).sum())
             statistics.copies[method.text] = statistics.copies.get(method.text, 0) + used
         kind = self._kinds[method]
-        if not _is_attention(kind) and not dict(kind.settings)["per_copy"]:
+        if kind.name not in _READ_OFF and not dict(kind.settings)["per_copy"]:
             clipped, visible = _row_of(kind)(scores), sentences.source_mask[:, None]
             scores = normalised(clipped, scores, visible, sentences.labels_mask, statistics)
         return scores.float()
@@ -261,18 +275,14 @@ class _Mean:
 
 def _kind(method: Method, scaled: bool) -> _Kind:
     settings = {key: value for key, value in method.parameters.items() if key not in ("sigma", "n", "seed", "order")}
-    if method.name.endswith("attention"):
-        return _Kind("attention", tuple(settings.items()))
+    if not method.name.endswith("grad"):
+        return _Kind(method.name.removeprefix("smoothed_"), tuple(settings.items()))
     settings["per_copy"] = method.parameters.get("order", NORMALISED_FIRST[0]) in NORMALISED_FIRST
     if not scaled:
         settings["gradient"] = "train"  # the same backward pass
     if settings["per_copy"]:
         settings["score"] = "log_p"  # a factor that is the same for a whole row goes when the row is normalised
     return _Kind(method.name.split("_")[0], tuple(settings.items()))
-
-
-def _is_attention(kind: _Kind) -> bool:
-    return kind.name == "attention"
 
 
 def _backward(kind: _Kind) -> _Backward:

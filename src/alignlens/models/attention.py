@@ -7,6 +7,7 @@ per layer is all that step-by-step decoding has to keep.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,8 @@ class SelfAttention(nn.Module):
         ``visible``, broadcast to (batch, head, query, key), is True where a query may look.
         """
         query, keys_values = self._split(inputs)
-        return _attend(self, query, keys_values, visible, trace)
+        output, seen = _attend(self, query, keys_values, visible, trace)
+        return output, None if seen is None else replace(seen, inputs=inputs)
 
     def step(self, inputs: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the output (rows, 1, dim) for one more input, and the keys and values including it."""
@@ -81,9 +83,14 @@ def _attend(
     output = layer.output(mixed.transpose(1, 2).flatten(2))
     if not trace or weights is None:
         return output, None
+    projection = projection_by_head(layer)
+    return output, Attention(weights, values, projection, layer.output.bias, output=output)
+
+
+def projection_by_head(layer: SelfAttention | CrossAttention) -> Tensor:
+    """Returns the output projection (head, head_dim, dim)."""
     # The matrix is stored (output, input); the input axis is the concatenation of the heads.
-    projection = layer.output.weight.t().view(layer.heads, -1, output.shape[-1])
-    return output, Attention(weights, values, projection, layer.output.bias)
+    return layer.output.weight.t().view(layer.heads, -1, layer.output.out_features)
 
 
 def _weights(query: Tensor, keys: Tensor, visible: Tensor | None, exact_zeros: bool) -> Tensor:

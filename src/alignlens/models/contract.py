@@ -27,6 +27,8 @@ class Attention:
     values: Tensor  # (batch, head, key, head_dim)
     projection: Tensor  # (head, head_dim, dim)
     bias: Tensor | None  # (dim), or None where the layer has none
+    inputs: Tensor | None = None  # (batch, key, dim): what values were made of, for layers that look at themselves
+    output: Tensor | None = None  # (batch, query, dim): what the layer gave, where it is not kept elsewhere
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
-from alignlens.models.contract import Seq2Seq
+from alignlens.models.contract import Attention, Seq2Seq
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class AutogradGradients(SourceGradients[Graph]):
         with torch.enable_grad():
             leaf = vectors.detach().clone().requires_grad_()
             decoded = self._model.decode(self._model.encode(leaf, mask), prefix, trace=True)
-        cross = tuple(layer.weights.detach() for layer in decoded.cross)
+        cross = tuple(_detached(layer) for layer in decoded.cross)
         return Graph(decoded.states.detach(), cross, leaf, decoded.states)
 
     def backward(self, forward: Graph, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
@@ -47,3 +47,8 @@ class AutogradGradients(SourceGradients[Graph]):
                     output = forward.outputs[:, position]
                 (vectors,) = torch.autograd.grad(output, forward.vectors, cotangents[:, position], retain_graph=True)
                 yield Gradients(rows, torch.full_like(rows, position)[:, None], vectors[rows, None])
+
+
+def _detached(layer: Attention) -> Attention:
+    bias = None if layer.bias is None else layer.bias.detach()
+    return Attention(layer.weights.detach(), layer.values.detach(), layer.projection.detach(), bias)

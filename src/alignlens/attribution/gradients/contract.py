@@ -14,13 +14,15 @@ from typing import Generic, TypeVar
 
 from torch import Tensor
 
+from alignlens.models.contract import Attention
+
 
 @dataclass(frozen=True)
 class Forward:
     """What a forward pass found; an architecture keeps more in a subclass."""
 
     states: Tensor  # (row, target, dim): what ``model.logits`` reads
-    cross: tuple[Tensor, ...]  # attention weights by layer, (row, head, target, source); zero at padding
+    cross: tuple[Attention, ...]  # attention to the source by layer
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
+from alignlens.models.contract import Attention
 from alignlens.models.fconv import DecoderLayer, Fconv, windows
 
 _HALF = math.sqrt(0.5)
@@ -90,7 +91,10 @@ class FconvGradients(SourceGradients[FconvForward]):
             x = ((convolved + layer.attended(torch.bmm(weights, values))) * _HALF + x) * _HALF
         return FconvForward(
             self._decoder_out(x),
-            tuple(layer.weights[:, None] for layer in decoder),
+            tuple(
+                Attention(kept.weights[:, None], values[:, None], layer.attended.weight.t()[None], layer.attended.bias)
+                for kept, layer in zip(decoder, self._decoder, strict=True)
+            ),
             mask=mask,
             memory=memory,
             values=values,

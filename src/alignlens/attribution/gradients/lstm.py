@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
 from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, run_over, take
+from alignlens.models.contract import Attention
 from alignlens.models.lstm import Lstm, layers_of
 
 _PAIRS = 512  # pairs of row and position that go backward together: enough for full speed, few enough for memory
@@ -75,7 +76,7 @@ class LstmGradients(SourceGradients[LstmForward]):
     @torch.no_grad()
     def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> LstmForward:
         """Returns the forward pass."""
-        model, lengths = self._model, mask.sum(1)
+        model, projection, lengths = self._model, self._model.from_context, mask.sum(1)
         rows = torch.arange(len(lengths), device=lengths.device)
         real = None if bool(mask.all()) else mask.t()[..., None].to(vectors.dtype)
         read, encoder, finals = vectors.transpose(0, 1), [], []
@@ -91,7 +92,7 @@ class LstmGradients(SourceGradients[LstmForward]):
         states, weights, decoder = self._decode(memory, mask, prefix, hidden, cell)
         return LstmForward(
             states,
-            (weights[:, None],),
+            (Attention(weights[:, None], memory[:, None], projection.weight.t()[None], projection.bias),),
             lengths=lengths,
             memory=memory,
             queries=model.bilinear(decoder[-1].hidden.transpose(0, 1)),
@@ -163,7 +164,7 @@ class LstmGradients(SourceGradients[LstmForward]):
             starts=[(flat == place).nonzero()[:, 0] for place in range(count)],
             cotangents=cotangents[rows, positions.clamp(min=0)].flatten(0, 1),
             join_slopes=1 - states.square() if self._luong else (states > 0).to(states.dtype),
-            weights=take(forward.cross[0], rows)[:, 0, :count],
+            weights=take(forward.cross[0].weights, rows)[:, 0, :count],
             keys=memory @ model.bilinear.weight,
             contributions=model.from_context(memory),
             queries=take(forward.queries, rows)[:, :count],

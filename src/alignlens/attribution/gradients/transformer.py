@@ -113,7 +113,7 @@ class TransformerGradients(SourceGradients[TransformerForward]):
 
     def _blocks(self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
         """Yields rows and starts that go back together."""
-        source, dim = forward.cross[0].shape[-1], cotangents.shape[-1]
+        source, dim = forward.cross[0].weights.shape[-1], cotangents.shape[-1]
         forward = self._made_ready(forward)
         most = max(_FEWEST_STARTS, _WIDTH_OF_STARTS // dim)
         numbers = torch.arange(len(wanted), device=wanted.device)

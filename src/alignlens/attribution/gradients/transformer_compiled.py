@@ -146,7 +146,7 @@ class _Steps:
         self._library = cast("CDLL", compiled.library())
         self._alive: list[Tensor] = []  # what structures point to
         self._target, self._dim = forward.states.shape[1:]
-        self._source = forward.cross[0].shape[-1]
+        self._source = forward.cross[0].weights.shape[-1]
         self._sizes = c_long(self._source), c_long(self._dim)
         self.numbers_of_start = max(self._source, self._target) * self._dim
         self._encoder_norm = None

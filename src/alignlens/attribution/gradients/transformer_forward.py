@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from alignlens.attribution.gradients.contract import Forward
-from alignlens.models.attention import CrossAttention, SelfAttention
+from alignlens.models.attention import CrossAttention, SelfAttention, projection_by_head
+from alignlens.models.contract import Attention
 from alignlens.models.transformer import Branch, DecoderLayer, EncoderLayer, FeedForward, Transformer
 
 
@@ -95,6 +96,8 @@ def cut(value: Any, rows: slice) -> Any:
     """Returns some rows of all tensors in something kept, as views."""
     if isinstance(value, Tensor):
         return value[rows]
+    if isinstance(value, Attention):
+        return replace(value, weights=value.weights[rows], values=value.values[rows])
     if isinstance(value, TransformerForward):
         return TransformerForward(*(cut(getattr(value, field.name), rows) for field in fields(value)))
     if isinstance(value, tuple):
@@ -121,8 +124,13 @@ def run(model: Transformer, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Tr
         y, fed = _feed(layer_.feed_forward, layer_.feed_forward_branch, y)
         decoder.append(DecoderKept(own, cross, fed))
     states, decoder_norm = _final(model.decoder_norm, y)
-    weights = tuple(kept.cross.weights for kept in decoder)
-    return TransformerForward(states, weights, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm)
+    layers = cast("Iterable[DecoderLayer]", model.decoder)
+    seen = tuple(_named(layer.cross, kept.cross) for layer, kept in zip(layers, decoder, strict=True))
+    return TransformerForward(states, seen, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm)
+
+
+def _named(layer: CrossAttention, kept: Attended) -> Attention:
+    return Attention(kept.weights, kept.values, projection_by_head(layer), layer.output.bias)
 
 
 def _placed(model: Transformer, vectors: Tensor) -> Tensor:

@@ -27,6 +27,7 @@ class MethodSpec:
     equation: str
     cost: str  # passes per sentence with J target positions
     parameters: Mapping[str, Parameter]
+    distribution: bool = True  # whether the scores of a target piece sum to one
 
 
 def one_of(*choices: str) -> Parameter:

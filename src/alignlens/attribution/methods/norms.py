@@ -1,0 +1,58 @@
+"""Norms of what attention adds up (Kobayashi et al. 2020): a weight counts as much as the vector it is given to.
+
+An attention layer gives ``sum over heads h and keys i of a[h,j,i] f[h](x_i)``, plus its output bias, where ``f`` is the
+value projection with its bias, then the head's rows of the output projection. A head's score of a key is the norm of
+its summand; a layer's score is the norm of the sum over heads, in which heads can cancel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from alignlens.attribution.methods.layers import member
+from alignlens.attribution.methods.spec import MethodSpec, one_of, place
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from alignlens.models.contract import Attention
+
+SPEC = MethodSpec(
+    name="norms",
+    summary="norms of the weighted vectors that attention to the source adds up, of a layer or one head",
+    paper="Kobayashi et al. 2020, equations 3 and 4",
+    equation="|| sum over h of a[h,j,i] f[h](x_i) ||",
+    cost="1 forward",
+    parameters={"layer": place("mean"), "head": place("sum"), "step": one_of("out", "in")},
+    distribution=False,
+)
+
+
+def transformed(attention: Attention) -> Tensor:
+    """Returns f(x) of every head and key, (batch, head, key, dim)."""
+    return attention.values @ attention.projection
+
+
+def of_heads(attention: Attention) -> Tensor:
+    """Returns the norms of what every head adds, (batch, head, query, key)."""
+    sizes: Tensor = torch.linalg.vector_norm(transformed(attention), dim=-1)
+    return attention.weights * sizes[:, :, None]
+
+
+def of_layer(attention: Attention, head: str | int = "sum") -> Tensor:
+    """Returns the norms (batch, query, key) of what one head adds, or of the sum over heads.
+
+    The square of the latter is ``a' G a`` with the weights ``a`` of all heads and the products ``G`` of the vectors of
+    a key with each other: no vector is ever made for a pair of query and key. Heads can nearly cancel, so that squares
+    are added in double precision.
+    """
+    if head != "sum":
+        member(range(attention.weights.shape[1]), head, "head")
+        return of_heads(attention)[:, int(head)]
+    vectors = transformed(attention).transpose(1, 2).double()  # (batch, key, head, dim)
+    products = vectors @ vectors.transpose(2, 3)
+    weights = attention.weights.permute(0, 3, 2, 1).double()  # (batch, key, query, head)
+    squares = ((weights @ products) * weights).sum(-1)
+    return squares.clamp_(min=0).sqrt_().transpose(1, 2).to(attention.weights.dtype)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import parse
 from alignlens.io.atomic import write_json
 from alignlens.studies.ding2019 import published
-from alignlens.studies.ding2019.layout import ALIGNERS, BIDIR, GROW_DIAG_FINAL, METHODS, Protocol
+from alignlens.studies.ding2019.layout import ALIGNERS, METHODS
+from alignlens.studies.protocol import BIDIR, GROW_DIAG_FINAL, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

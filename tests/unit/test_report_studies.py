@@ -14,10 +14,10 @@ from ding2019_results import row, write_model, write_printed
 
 from alignlens.cli.main import main
 from alignlens.report.studies import claims_told, read_study, relative_link, study_tables
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
 from alignlens.studies.ding2019.causes import cause_table
-from alignlens.studies.ding2019.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
 from alignlens.studies.ding2019.layout import METHODS
-from alignlens.studies.ding2019.results import read_results
+from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
     from pathlib import Path

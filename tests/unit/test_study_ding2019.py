@@ -18,20 +18,21 @@ from alignlens.io.atomic import write_lines
 from alignlens.io.matrices import MatrixWriter
 from alignlens.report.study_figures import figures
 from alignlens.report.study_tables import claims_table, study_table
-from alignlens.studies.ding2019 import published
-from alignlens.studies.ding2019.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, judge
+from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
+from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.examples import Side, choose, read_example
 from alignlens.studies.ding2019.labels import label_changes
-from alignlens.studies.ding2019.layout import Protocol, published_pair
-from alignlens.studies.ding2019.results import read_results
 from alignlens.studies.ding2019.runs import methods
-from alignlens.studies.ding2019.tables import LONG_COLUMNS, entropy_table, error_table, long_form, variants_table
+from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
+from alignlens.studies.protocol import Protocol, published_pair
+from alignlens.studies.results import read_results
+from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignlens.studies.ding2019.results import Results
+    from alignlens.studies.results import Results
 
 IN_PRINT = {"yes": REPRODUCED, "no": NOT_REPRODUCED, "not testable from print": NOT_TESTABLE}
 
@@ -52,7 +53,7 @@ def test_every_claim_gets_the_verdict_of_the_printed_numbers(printed: Results) -
     found = verdicts(printed)
     assert list(found) == [f"D{number:02d}" for number in range(1, 24)]
     assert {name: verdict.verdict for name, verdict in found.items()} == {
-        claim.id: IN_PRINT[claim.print_passes] for claim in published.claims()
+        claim.id: IN_PRINT[claim.print_passes] for claim in claims_of("ding2019")
     }
     assert [name for name, verdict in found.items() if verdict.verdict == NOT_REPRODUCED] == ["D12", "D15", "D20"]
 
@@ -389,14 +390,14 @@ def test_the_verb_writes_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
     }
     assert tables | drawn | {"claims.csv", "claims.md", "samples.csv", "index.html", "summary.json"} <= names
     assert summary == json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    assert sum(summary["claims"].values()) == len(published.claims())
+    assert sum(summary["claims"].values()) == len(claims_of("ding2019"))
     with (out / "claims.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert [entry["verdict"] for entry in rows] == list(summary["verdicts"].values())
     page = (out / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/svg+xml") == 4
-    assert all(claim.id in page for claim in published.claims())
+    assert all(claim.id in page for claim in claims_of("ding2019"))
     assert "http" not in page.replace("http://www.w3.org", "")
     journal = [json.loads(line) for line in (out / "study.journal.jsonl").read_text(encoding="utf-8").splitlines()]
     (started,) = (event for event in journal if event["event"] == "run")
@@ -414,5 +415,5 @@ def test_the_verb_needs_results(tmp_path: Path) -> None:
 
 def test_the_table_of_claims_has_a_row_for_each(printed: Results) -> None:
     shown = claims_table(judge(printed))
-    assert [cells[0].text for cells in shown.rows] == [claim.id for claim in published.claims()]
+    assert [cells[0].text for cells in shown.rows] == [claim.id for claim in claims_of("ding2019")]
     assert set(ARCHITECTURES) == {"fconv", "lstm", "transformer"}

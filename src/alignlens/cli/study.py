@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
+    from alignlens.studies.claims import Verdict
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.ding2019.claims import Verdict
-    from alignlens.studies.ding2019.results import Results
-    from alignlens.studies.ding2019.tables import StudyTable
+    from alignlens.studies.results import Results
+    from alignlens.studies.tables import StudyTable
 
 STUDIES = ("ding2019",)
 _FILES = {"1": "table1", "2": "table2", "3": "table3", "variants": "variants"}
@@ -44,9 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the study and prints what became of the claims."""
-    from alignlens.studies.ding2019.claims import COLUMNS, judge, records
+    from alignlens.studies.claims import COLUMNS, records
+    from alignlens.studies.ding2019.claims import judge
     from alignlens.studies.ding2019.labels import label_changes
-    from alignlens.studies.ding2019.results import read_results
+    from alignlens.studies.results import read_results
 
     about = about_of(args)
     if not args.results.is_dir():
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
 def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
     """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by dataset."""
     from alignlens.report.study_tables import study_table
-    from alignlens.studies.ding2019.tables import LONG_COLUMNS, long_form
+    from alignlens.studies.tables import LONG_COLUMNS, long_form
 
     by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
     for number, stem in _FILES.items():
@@ -123,8 +124,8 @@ def _write_shown(out: Path, stem: str, shown: Sequence[Table]) -> None:
 
 
 def _study_tables(results: Results) -> list[StudyTable]:
-    from alignlens.studies.ding2019.layout import FORCED, FREE
     from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
+    from alignlens.studies.protocol import FORCED, FREE
 
     return [
         table
@@ -209,7 +210,7 @@ def _summary(
 ) -> dict[str, Any]:
     """Returns what the main report shows of the study."""
     from alignlens.report.study_page import TITLE
-    from alignlens.studies.ding2019.claims import counted
+    from alignlens.studies.claims import counted
     from alignlens.studies.ding2019.summary import short_causes, short_error_rates
 
     return {

@@ -9,14 +9,14 @@ from alignlens import __version__
 from alignlens.report.html import _figures, _page
 from alignlens.report.render import html
 from alignlens.report.study_tables import claims_table
-from alignlens.studies.ding2019.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, counted
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
-    from alignlens.studies.ding2019.claims import Verdict
+    from alignlens.studies.claims import Verdict
 
 TITLE = "Ding, Xu and Koehn 2019: word saliency for alignment"
 _LEAD = (

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignlens.report.render import Cell, Table
-from alignlens.studies.ding2019.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
-from alignlens.studies.ding2019.layout import FORCED, FREE, GROW_DIAG, GROW_DIAG_FINAL, NOISY
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+from alignlens.studies.protocol import FORCED, FREE, GROW_DIAG, GROW_DIAG_FINAL, NOISY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.studies.claims import Verdict
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.ding2019.claims import Verdict
-    from alignlens.studies.ding2019.results import Results
-    from alignlens.studies.ding2019.tables import Estimate, StudyCell, StudyTable
+    from alignlens.studies.results import Results
+    from alignlens.studies.tables import Estimate, StudyCell, StudyTable
 
 _NONE = Cell("–", muted=True)
 _TITLES = {

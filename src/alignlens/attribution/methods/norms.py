@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from alignlens.attribution.methods.layers import member
 from alignlens.attribution.methods.spec import MethodSpec, one_of, place
 
@@ -37,7 +35,7 @@ def transformed(attention: Attention) -> Tensor:
 
 def of_heads(attention: Attention) -> Tensor:
     """Returns the norms of what every head adds, (batch, head, query, key)."""
-    sizes: Tensor = torch.linalg.vector_norm(transformed(attention), dim=-1)
+    sizes: Tensor = transformed(attention).norm(dim=-1)
     return attention.weights * sizes[:, :, None]
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from alignlens.studies.ding2019.layout import FORCED, METHODS
-from alignlens.studies.ding2019.tables import Estimate, estimate_of, rounded, row_groups, scores_of
+from alignlens.studies.ding2019.layout import METHODS
+from alignlens.studies.ding2019.tables import row_groups, scores_of
+from alignlens.studies.protocol import FORCED
+from alignlens.studies.tables import Estimate, estimate_of, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.ding2019.results import Dataset, Results
+    from alignlens.studies.results import Dataset, Results
 
 COLUMNS = (
     "dataset", "direction", "architecture", "model", "method", "hits", "low", "high", "seeds", "spread", "chance",

@@ -5,37 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from alignlens.studies.claims import Claim, Finding, Verdict, claims_of, verdict_of
 from alignlens.studies.ding2019 import published, rules
 from alignlens.studies.ding2019.evidence import Evidence, entropy, error_rate
 from alignlens.studies.ding2019.labels import ATTENTION
-from alignlens.studies.ding2019.layout import ARCHITECTURES, FORCED, FREE, METHODS, SIGMAS
-from alignlens.studies.ding2019.rules import Finding, architecture_order, better
+from alignlens.studies.ding2019.layout import METHODS, SIGMAS
+from alignlens.studies.ding2019.rules import architecture_order, better
+from alignlens.studies.protocol import ARCHITECTURES, FORCED, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from alignlens.studies.ding2019.labels import LabelChange
-    from alignlens.studies.ding2019.results import Results
-
-REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
-COLUMNS = ("id", "claim", "verdict", "numbers", "reason", "test", "pass_rule", "published", "priority", "by_dataset")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, what became of it here, and why."""
-
-    claim: published.Claim
-    verdict: str
-    numbers: str
-    reason: str
-    by_dataset: str
-
-    def record(self) -> dict[str, str]:
-        """Returns the verdict as a row of claims.csv."""
-        values = {name: getattr(self.claim, name) for name in COLUMNS if hasattr(self.claim, name)}
-        mine = {name: getattr(self, name) for name in ("verdict", "numbers", "reason", "by_dataset")}
-        return {name: {**values, **mine}[name] for name in COLUMNS}
+    from alignlens.studies.results import Results
 
 
 @dataclass(frozen=True)
@@ -90,20 +72,10 @@ RULES: dict[str, Rule] = {
 def judge(results: Results, changes: Sequence[LabelChange] = ()) -> list[Verdict]:
     """Returns the verdict on every claim; ``changes`` are those of labels.label_changes."""
     evidence = Evidence(results)
-    return [_verdict(claim, evidence, changes) for claim in published.claims()]
+    return [_verdict(claim, evidence, changes) for claim in claims_of(published.STUDY)]
 
 
-def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Returns how many claims got each verdict."""
-    return {name: sum(item.verdict == name for item in verdicts) for name in (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)}
-
-
-def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Returns the rows of claims.csv."""
-    return [verdict.record() for verdict in verdicts]
-
-
-def _verdict(claim: published.Claim, evidence: Evidence, changes: Sequence[LabelChange]) -> Verdict:
+def _verdict(claim: Claim, evidence: Evidence, changes: Sequence[LabelChange]) -> Verdict:
     if claim.id == "D23":
         finding, missing = depends_on_the_word(changes), _missing(evidence, Rule(rules.sign_matters))
         missing = missing or "no score matrices of the runner-up (label=runner_up) below attributions/"
@@ -111,17 +83,7 @@ def _verdict(claim: published.Claim, evidence: Evidence, changes: Sequence[Label
         rule = RULES[claim.id]
         missing = _missing(evidence, rule)
         finding = Finding(None) if missing else rule.test(evidence)
-    if finding.passed is None:
-        return Verdict(claim, NOT_TESTABLE, "", missing or "no cell has all the numbers that the test compares", "")
-    verdict = REPRODUCED if finding.passed else NOT_REPRODUCED
-    reason = "; ".join(part for part in (_not_in_print(claim, finding), finding.remark) if part)
-    return Verdict(claim, verdict, finding.numbers, reason, finding.by_dataset)
-
-
-def _not_in_print(claim: published.Claim, finding: Finding) -> str:
-    if finding.passed or claim.print_passes != "no":
-        return ""
-    return "the printed numbers do not pass this rule either"
+    return verdict_of(claim, finding, missing)
 
 
 def _missing(evidence: Evidence, rule: Rule) -> str:

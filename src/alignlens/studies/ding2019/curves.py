@@ -8,12 +8,12 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import parse
-from alignlens.studies.ding2019.layout import FORCED
+from alignlens.studies.protocol import FORCED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.ding2019.results import ModelRun, Results
+    from alignlens.studies.results import ModelRun, Results
 
 SAMPLES, SIGMA = "n", "sigma"
 

@@ -9,7 +9,7 @@ from alignlens.alignment.gold import read_gold
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
 from alignlens.studies.ding2019.labels import score_folder
-from alignlens.studies.ding2019.layout import ARCHITECTURES, FORCED
+from alignlens.studies.protocol import ARCHITECTURES, FORCED
 from alignlens.subwords.spans import word_of_piece
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from alignlens.alignment.gold import Gold
-    from alignlens.studies.ding2019.results import Dataset, Results
+    from alignlens.studies.results import Dataset, Results
 
 _WORDS = range(6, 13)
 _USUAL_WORDS = 8

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.io.matrices import Matrices
-from alignlens.studies.ding2019.layout import FORCED
+from alignlens.studies.protocol import FORCED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignlens.studies.ding2019.results import Results
+    from alignlens.studies.results import Results
 
 ATTENTION = "attention"
 SALIENCY = ("ding_grad",)

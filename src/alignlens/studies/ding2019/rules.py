@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from alignlens.studies.ding2019.evidence import Evidence, Place, Tally, entropy, error_rate, paired_rates
-from alignlens.studies.ding2019.layout import ARCHITECTURES, BIDIR, FORCED, FREE, METHODS, SIGMAS
+from alignlens.studies.claims import Finding, share
+from alignlens.studies.ding2019.evidence import Evidence, entropy, error_rate, paired_rates
+from alignlens.studies.ding2019.layout import METHODS, SIGMAS
+from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED, FREE
+from alignlens.studies.tally import Place, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from alignlens.studies.ding2019.results import ModelRun
+    from alignlens.studies.results import ModelRun
 
 GIZA_NOTE = (
     "GIZA++ is IBM4 of sil-thot here; Zenkel et al. is not run, and eflomal, which the paper does not have, is left out"
 )
 
 _RO_EN = frozenset({"ro", "en"})
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a test found; ``passed`` is None where the numbers for it are missing."""
-
-    passed: bool | None
-    numbers: str = ""
-    by_dataset: str = ""
-    remark: str = ""
-
-
-def _share(tally: Tally, more_than: float | None = None, unit: str = "cells", remark: str = "") -> Finding:
-    """Returns the finding of a count: all must hold, or more than a share."""
-    if not tally.total:
-        return Finding(None)
-    passed = tally.hits == tally.total if more_than is None else tally.hits > more_than * tally.total
-    return Finding(passed, tally.text(unit), tally.by_dataset(), remark)
 
 
 def _below(left: float | None, right: float | None) -> bool | None:
@@ -68,7 +52,7 @@ def better(
         tally = Tally()
         for place, left, right in _pairs(evidence, method, other, architectures, decoding):
             tally.add(place, _below(left, right))
-        return _share(tally, more_than)
+        return share(tally, more_than)
 
     return test
 
@@ -78,7 +62,7 @@ def no_better_with_noise(evidence: Evidence) -> Finding:
     tally = Tally()
     for place, smoothed, plain in _pairs(evidence, "smoothed_attention", "attention"):
         tally.add(place, None if smoothed is None or plain is None else smoothed >= plain)
-    return _share(tally, 1 / 2)
+    return share(tally, 1 / 2)
 
 
 def _gaps(evidence: Evidence, method: str, other: str, architectures: Sequence[str] = ()) -> dict[str, list[float]]:
@@ -134,7 +118,7 @@ def signed_beats_unsigned(evidence: Evidence) -> Finding:
             known = [value for value in unsigned if value is not None]
             both = min(known) if len(known) == len(unsigned) else None
             tally.add(Place(run.dataset, column, run.seed, run.model), _below(signed, both))
-    return _share(tally)
+    return share(tally)
 
 
 def nearly_equal_on_transformer(evidence: Evidence) -> Finding:
@@ -164,7 +148,7 @@ def giza_is_best(evidence: Evidence) -> Finding:
             if holds is None and giza is None and not others:
                 continue
             tally.add(Place(dataset, column, what=f"({best} is lower)" if best else ""), holds)
-    return _share(tally, unit="columns", remark=GIZA_NOTE)
+    return share(tally, unit="columns", remark=GIZA_NOTE)
 
 
 def ahead_of_fast_align(evidence: Evidence) -> Finding:
@@ -174,7 +158,7 @@ def ahead_of_fast_align(evidence: Evidence) -> Finding:
         tally = tallies[text] = Tally()
         for place, fast_align, saliency in _against_fast_align(evidence, text):
             tally.add(place, _below(saliency, fast_align))
-    online = _share(tallies["online"], 1 / 2)
+    online = share(tallies["online"], 1 / 2)
     offline = tallies["offline"]
     numbers = f"online: {online.numbers}; offline: {offline.text() if offline.total else 'not run'}"
     return Finding(online.passed, numbers if online.passed is not None else "", online.by_dataset)
@@ -223,7 +207,7 @@ def architecture_order(methods: Sequence[str], more_than: float | None = None) -
                         ]
                         holds = None if None in values else all(_below(*pair) for pair in pairwise(values))
                         tally.add(Place(dataset, column, seed, name if len(methods) > 1 else ""), holds)
-        return _share(tally, more_than, "columns" if len(methods) == 1 else "cells")
+        return share(tally, more_than, "columns" if len(methods) == 1 else "cells")
 
     return test
 
@@ -247,7 +231,7 @@ def fewer_errors_when_free(evidence: Evidence) -> Finding:
                 given = error_rate(forced, method, column) if forced else None
                 place = Place(run.dataset, column, run.seed, f"{run.model} {name}")
                 tally.add(place, _below(error_rate(run, method, column), given))
-    return _share(tally, 0.8)
+    return share(tally, 0.8)
 
 
 def flatter_with_noise(evidence: Evidence) -> Finding:
@@ -260,7 +244,7 @@ def flatter_with_noise(evidence: Evidence) -> Finding:
                 values = [entropy(run, method, direction) for method in methods]
                 holds = None if None in values else all(_below(*pair) for pair in pairwise(values))
                 tally.add(Place(run.dataset, direction, run.seed, f"{run.model} {decoding}"), holds)
-    return _share(tally, unit="rows")
+    return share(tally, unit="rows")
 
 
 def sharper_when_free(evidence: Evidence) -> Finding:
@@ -276,7 +260,7 @@ def sharper_when_free(evidence: Evidence) -> Finding:
                 given = entropy(forced, method, direction) if forced else None
                 place = Place(run.dataset, direction, run.seed, f"{run.model} {setting}")
                 tally.add(place, _below(entropy(run, method, direction), given))
-    return _share(tally)
+    return share(tally)
 
 
 def transformer_attention_is_sharpest(evidence: Evidence) -> Finding:
@@ -294,7 +278,7 @@ def transformer_attention_is_sharpest(evidence: Evidence) -> Finding:
                     for name, other in zip(("fconv", "lstm"), others, strict=True):
                         place = Place(dataset, direction, seed, f"{decoding}, {ARCHITECTURES[name]}")
                         tally.add(place, _below(mine, other))
-    return _share(tally, unit="comparisons")
+    return share(tally, unit="comparisons")
 
 
 def middle_noise_is_best(evidence: Evidence) -> Finding:
@@ -308,7 +292,7 @@ def middle_noise_is_best(evidence: Evidence) -> Finding:
         both = [_below(value[0.15], value[sigma]) for sigma in (0.0, 0.3)]
         tally.add(place, None if None in both else all(both))
         little.add(place, _below(value[0.15], value[0.05]))
-    return _share(tally, unit="models", remark=f"also below sigma 0.05: {little.text('models')}")
+    return share(tally, unit="models", remark=f"also below sigma 0.05: {little.text('models')}")
 
 
 def sign_matters(evidence: Evidence) -> Finding:
@@ -326,4 +310,4 @@ def sign_matters(evidence: Evidence) -> Finding:
                 values = paired_rates(run, method(signed), method(unsigned, reading="abs_dot"), column)
                 tally.add(Place(run.dataset, column, run.seed, f"{run.model} {label}"), _below(*values))
         told.append(f"{label} {tally.hits - before[0]} of {tally.total - before[1]}")
-    return _share(tally, 1 / 2, remark=", ".join(told))
+    return share(tally, 1 / 2, remark=", ".join(told))

@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.settings import AttributionSettings
-from alignlens.studies.ding2019.layout import FORCED, METHODS, NOISY, Protocol
+from alignlens.studies.ding2019.layout import METHODS
+from alignlens.studies.protocol import FORCED, NOISY, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

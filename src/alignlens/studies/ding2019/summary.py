@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignlens.studies.ding2019.layout import FORCED
-from alignlens.studies.ding2019.tables import error_table, rounded
+from alignlens.studies.ding2019.tables import error_table
+from alignlens.studies.protocol import FORCED
+from alignlens.studies.tables import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.ding2019.results import Results
-    from alignlens.studies.ding2019.tables import Estimate
+    from alignlens.studies.results import Results
+    from alignlens.studies.tables import Estimate
 
 
 def short_error_rates(results: Results) -> list[dict[str, Any]]:

@@ -3,96 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alignlens.studies.ding2019 import published
-from alignlens.studies.ding2019.layout import (
-    ALIGNERS,
-    ARCHITECTURES,
-    BIDIR,
-    DING,
-    ENTROPY_DIRECTION,
-    ENTROPY_PAIR,
-    FORCED,
-    FREE,
-    GROW_DIAG_FINAL,
-    KOBAYASHI,
-    METHODS,
-    SIGMAS,
-)
+from alignlens.studies.ding2019.layout import ALIGNERS, ENTROPY_DIRECTION, ENTROPY_PAIR, METHODS, SIGMAS
+from alignlens.studies.protocol import ARCHITECTURES, BIDIR, DING, FORCED, FREE, GROW_DIAG_FINAL, KOBAYASHI
+from alignlens.studies.tables import Estimate, Printed, StudyCell, StudyLine, StudyTable, estimate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from alignlens.studies.ding2019.layout import AlignerLine
-    from alignlens.studies.ding2019.published import Printed
-    from alignlens.studies.ding2019.results import Dataset, Results, Score
-
-LONG_COLUMNS = (
-    "table", "dataset", "architecture", "method", "column", "published", "ours", "low", "high", "difference", "seeds",
-    "spread", "starred", "model", "provenance", "reason",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A measured number: mean over model and noise seeds, mean bounds of its interval; or why there is none."""
-
-    mean: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    seeds: int = 0
-    spread: float = math.nan
-    reason: str = ""
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a number."""
-        return not math.isnan(self.mean)
-
-
-@dataclass(frozen=True)
-class StudyCell:
-    """One cell; ``difference`` is ours minus the reference: the printed number, or the row that a variant varies."""
-
-    column: str
-    ours: Estimate
-    printed: Printed | None = None
-    reference: float = math.nan
-
-    @property
-    def difference(self) -> float:
-        """Ours minus the reference; nan where one of them is missing."""
-        return self.ours.mean - self.reference
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the reference lies within our interval."""
-        return self.ours.low <= self.reference <= self.ours.high
-
-
-@dataclass(frozen=True)
-class StudyLine:
-    """One row: which architecture (or ``aligner``), which model, which method, and how people call them."""
-
-    architecture: str
-    model: str
-    method: str
-    group: str
-    label: str
-    cells: tuple[StudyCell, ...]
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """A table of one dataset."""
-
-    table: str
-    dataset: Dataset
-    columns: tuple[str, ...]
-    lines: tuple[StudyLine, ...]
+    from alignlens.studies.results import Dataset, Results, Score
 
 
 def error_table(results: Results, dataset: Dataset, decoding: str) -> StudyTable:
@@ -138,7 +60,7 @@ def entropy_table(results: Results, dataset: Dataset) -> StudyTable:
                 for setting, method in settings.items():
                     scores = scores_of(results, dataset, model, decoding, method, direction)
                     value = printed.get((architecture, decoding, setting)) if comparable else None
-                    known = published.Printed(value, False, "run by the authors") if value is not None else None
+                    known = Printed(value, False, "run by the authors") if value is not None else None
                     estimate = estimate_of(
                         [score.entropy for score in scores],
                         reason=_why(results, dataset, architecture, decoding, direction),
@@ -194,36 +116,6 @@ def variants_table(results: Results, dataset: Dataset) -> StudyTable:
     return StudyTable("variants", dataset, columns, tuple(lines))
 
 
-def long_form(tables: Sequence[StudyTable]) -> list[dict[str, Any]]:
-    """Returns one record per cell, keys in the order of LONG_COLUMNS; None where there is no number."""
-    records = []
-    for table in tables:
-        for line in table.lines:
-            for cell in line.cells:
-                values = (
-                    table.table,
-                    table.dataset.name,
-                    line.architecture,
-                    line.method,
-                    cell.column,
-                    cell.printed.value if cell.printed else None,
-                    *(rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
-                    cell.ours.seeds,
-                    rounded(cell.ours.spread),
-                    "yes" if cell.printed and cell.printed.tuned else "no",
-                    line.model,
-                    cell.printed.provenance if cell.printed else "",
-                    cell.ours.reason,
-                )
-                records.append(dict(zip(LONG_COLUMNS, values, strict=True)))
-    return records
-
-
-def rounded(value: float) -> float | None:
-    """Returns a number for files; None where there is none."""
-    return None if math.isnan(value) else round(value, 4)
-
-
 def row_groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]:
     """Returns architecture, model and heading of every row group; an architecture without a model keeps its place."""
     groups = []
@@ -271,18 +163,6 @@ def scores_of(results: Results, dataset: Dataset, model: str, decoding: str, met
     """Returns the scores of a model with some links, of all model and noise seeds."""
     runs = [run for run in results.runs(dataset.name, decoding=decoding) if run.model == model]
     return [score for run in runs for score in run.find(method, links)]
-
-
-def estimate_of(
-    values: Sequence[float], lows: Sequence[float] = (), highs: Sequence[float] = (), reason: str = ""
-) -> Estimate:
-    """Returns the mean over seeds of numbers and bounds that are there; without any number, ``reason``."""
-    known = [value for value in values if not math.isnan(value)]
-    if not known:
-        return Estimate(reason=reason)
-    bounds = [[bound for bound in found if not math.isnan(bound)] for found in (lows, highs)]
-    low, high = (fmean(found) if found else math.nan for found in bounds)
-    return Estimate(fmean(known), low, high, len(known), stdev(known) if len(known) > 1 else math.nan)
 
 
 def _why(results: Results, dataset: Dataset, architecture: str, decoding: str, column: str) -> str:

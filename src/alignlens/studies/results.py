@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import InputError
 from alignlens.io.text import read_lines
-from alignlens.studies.ding2019.layout import DING, FORCED, FREE, Protocol, published_pair
+from alignlens.studies.protocol import DING, FORCED, FREE, Protocol, published_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

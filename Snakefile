@@ -41,6 +41,7 @@ include: "rules/free.smk"
 include: "rules/attribution.smk"
 include: "rules/shards.smk"
 include: "rules/ding2019.smk"
+include: "rules/kobayashi2020.smk"
 include: "rules/report.smk"
 
 

@@ -38,7 +38,7 @@ wildcard_constraints:
     direction="|".join(name for dataset in plan.settings.datasets for name in plan.directions(dataset.name)),
     model="|".join(run.name for run in plan.settings.models) or "(?!)",
     seed="[0-9]+",
-    decoding="forced|free",
+    decoding="forced|free|dev",
 
 
 def text_of(split):
@@ -71,17 +71,30 @@ def methods_of(wildcards):
     return plan.attribution.methods(wildcards.dataset, wildcards.model, wildcards.decoding)
 
 
-def attributed_text(wildcards):
-    """Returns the target text whose words are explained: the reference, or the model's own translation."""
-    own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
-    return own if wildcards.decoding == "free" else side_of("test", 1)(wildcards)
+def attributed_text(place):
+    """Returns an input function for the text that is read (place 0) or explained (place 1).
+
+    What is explained is the reference, or the model's own translation.
+    """
+
+    def text(wildcards):
+        own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
+        given = side_of(plan.attribution.split(wildcards.decoding), place)
+        return own if wildcards.decoding == "free" and place == 1 else given(wildcards)
+
+    return text
 
 
-def attributed_pieces(wildcards):
-    """Returns that text in pieces."""
-    own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
-    side = model_side(wildcards, 1)
-    return own if wildcards.decoding == "free" else f"{ROOT}/pieces/{wildcards.dataset}/test.{side}"
+def attributed_pieces(place):
+    """Returns an input function for that text in pieces."""
+
+    def pieces(wildcards):
+        own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
+        split, side = plan.attribution.split(wildcards.decoding), model_side(wildcards, place)
+        given = f"{ROOT}/pieces/{wildcards.dataset}/{split}.{side}"
+        return own if wildcards.decoding == "free" and place == 1 else given
+
+    return pieces
 
 
 def attributed_links(wildcards, place):

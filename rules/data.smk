@@ -2,7 +2,8 @@
 PREPARED = [*expand(f"{ROOT}/data/{{{{dataset}}}}/{{split}}.{{side}}", split=SPLITS, side=SIDES)]
 PREPARED += [f"{ROOT}/data/{{dataset}}/preparation.json"]
 GOLD = [f"{ROOT}/data/{{dataset}}/test.gold"]
-CAUSES = [f"{ROOT}/data/{{dataset}}/{name}" for name in ("dev.gold", "dev.causes", "test.causes")]
+DEV_GOLD = [f"{ROOT}/data/{{dataset}}/dev.gold"]
+CAUSES = [f"{ROOT}/data/{{dataset}}/{name}" for name in ("dev.causes", "test.causes")]
 
 
 rule prepare_text:
@@ -38,8 +39,15 @@ use rule prepare_text as prepare_aligned_text with:
         dataset=plan.choice("gold"),
 
 
+use rule prepare_text as prepare_text_aligned_twice with:
+    output:
+        PREPARED + GOLD + DEV_GOLD,
+    wildcard_constraints:
+        dataset=plan.choice("dev_gold"),
+
+
 use rule prepare_text as generate_synthetic_text with:
     output:
-        PREPARED + GOLD + CAUSES,
+        PREPARED + GOLD + DEV_GOLD + CAUSES,
     wildcard_constraints:
         dataset=plan.choice("synthetic"),

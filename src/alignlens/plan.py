@@ -69,14 +69,24 @@ class Plan:
         entry = self.dataset(dataset)
         return entry.kind == "synthetic" or entry.gold is not None
 
+    def has_dev_gold(self, dataset: str) -> bool:
+        """Returns whether links of the dev text can be scored, too."""
+        entry = self.dataset(dataset)
+        return self.has_gold(dataset) and (entry.kind == "synthetic" or entry.dev_gold is not None)
+
     def choice(self, files: str) -> str:
-        """Returns a pattern of the datasets that have causes (``synthetic``), gold links only, or text only."""
+        """Returns a pattern of the datasets that have causes (``synthetic``), gold links, or text only.
+
+        ``dev_gold`` are gold links of test and dev text, ``gold`` of the test text alone.
+        """
         names = [dataset.name for dataset in self.settings.datasets if self._files(dataset) == files]
         return "|".join(names) or "(?!)"
 
     def _files(self, dataset: Dataset) -> str:
         if dataset.kind == "synthetic":
             return "synthetic"
+        if self.has_dev_gold(dataset.name):
+            return "dev_gold"
         return "gold" if self.has_gold(dataset.name) else "text"
 
     def definition(self, dataset: str) -> Mapping[str, Any]:

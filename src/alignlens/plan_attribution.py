@@ -5,9 +5,10 @@
     attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
     attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model, seed and decoding
     free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
-    ding2019/                                                              the study: tables, figures, claims.csv
+    ding2019/, kobayashi2020/                                              the studies: tables, figures, claims.csv
 
-Forced links are in the orientation of the dataset, free ones in that of the model.
+A decoding is ``forced`` (the reference), ``free`` (the model's own translation) or ``dev``: the reference of the dev
+text, where a study chooses a layer. Links are in the orientation of the dataset, free ones in that of the model.
 """
 
 from __future__ import annotations
@@ -16,16 +17,30 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.studies.ding2019.runs import methods as ding2019_methods
+from alignlens.studies.kobayashi2020.runs import methods as kobayashi2020_methods
+from alignlens.studies.protocol import DEV, FORCED, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from alignlens.plan import Plan
+    from alignlens.settings import ModelRun
 
-#: The methods that a study needs of a model: of its architecture, the settings and the decoding.
-STUDIES: dict[str, Callable[[str, Mapping[str, Any], str], Sequence[str]]] = {"ding2019": ding2019_methods}
-_TABLES = ("table1", "table2", "table3", "variants")
+#: The methods that a study needs of a model for a decoding, by the settings of the attribution.
+STUDIES: dict[str, Callable[[ModelRun, Mapping[str, Any], str], Sequence[str]]] = {
+    "ding2019": lambda run, attribution, decoding: ding2019_methods(run.architecture, attribution, decoding),
+    "kobayashi2020": lambda run, _, decoding: kobayashi2020_methods(run.architecture, asdict(run.model), decoding),
+}
+#: Studies that choose a setting on gold links of the dev text.
+_CHOOSING = ("kobayashi2020",)
+_KINDS = ("html", "csv", "md", "tex")
+
+
+def _tables(*names: str) -> list[str]:
+    return [f"{name}.{kind}" for name in names for kind in _KINDS]
+
+
 #: What a study always ends in, its page first; figures are on the page, and beside it where there is something to draw.
 STUDY_FILES: dict[str, Sequence[str]] = {
     "ding2019": (
@@ -33,8 +48,9 @@ STUDY_FILES: dict[str, Sequence[str]] = {
         "claims.csv",
         "samples.csv",
         "summary.json",
-        *(f"{table}.{kind}" for table in _TABLES for kind in ("html", "csv", "md", "tex")),
-    )
+        *_tables("table1", "table2", "table3", "variants"),
+    ),
+    "kobayashi2020": ("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *_tables("table3")),
 }
 ONLINE_ALIGNER = "fast_align"
 SYMMETRISED = "bidir"
@@ -69,10 +85,12 @@ class AttributionPlan:
     def methods(self, dataset: str, model: str, decoding: str) -> list[str]:
         """Returns the methods that a model is asked with, canonical, each once."""
         settings = self.plan.settings
-        architecture, attribution = self.plan.model(model).architecture, asdict(settings.attribution)
+        run, attribution = self.plan.model(model), asdict(settings.attribution)
         studies = settings.studies if self.plan.has_gold(dataset) else ()
-        wanted = [method for study in studies for method in STUDIES[study](architecture, attribution, decoding)]
-        return list(dict.fromkeys([*wanted, *settings.attribution.methods]))
+        if decoding == DEV:
+            studies = tuple(study for study in studies if study in _CHOOSING and self.plan.has_dev_gold(dataset))
+        wanted = [method for study in studies for method in STUDIES[study](run, attribution, decoding)]
+        return list(dict.fromkeys([*wanted, *(() if decoding == DEV else settings.attribution.methods)]))
 
     def runs(self) -> Iterator[Attribution]:
         """Yields every model and seed of a dataset that is asked with any method, for each decoding."""
@@ -82,7 +100,7 @@ class AttributionPlan:
             for dataset in settings.datasets
             for run in settings.models
             for seed in settings.seeds
-            for decoding in settings.attribution.decodings
+            for decoding in (*settings.attribution.decodings, DEV)
             if self.methods(dataset.name, run.name, decoding)
         )
 
@@ -96,7 +114,7 @@ class AttributionPlan:
         A model's own translations differ by direction, so that there is nothing to combine.
         """
         directions = self.plan.trained_directions(run.dataset)
-        combined = run.decoding == "forced" and len(directions) > 1
+        combined = run.decoding == FORCED and len(directions) > 1
         return [*directions, SYMMETRISED] if combined else list(directions)
 
     def cells(self, dataset: str, model: str, seed: int | str, decoding: str) -> list[Cell]:
@@ -107,13 +125,17 @@ class AttributionPlan:
         ]
 
     def _gold(self, run: Attribution, direction: str) -> str:
-        if run.decoding == "forced":
-            return str(self.plan.root / "data" / run.dataset / "test.gold")
+        if run.decoding != FREE:
+            return str(self.plan.root / "data" / run.dataset / f"{self.split(run.decoding)}.gold")
         return str(self.plan.root / "free" / run.dataset / direction / run.model / str(run.seed) / "reference.gold")
+
+    def split(self, decoding: str) -> str:
+        """Returns the split of a dataset that is attributed."""
+        return "dev" if decoding == DEV else "test"
 
     def is_turned(self, dataset: str, decoding: str, direction: str, **others: str) -> bool:
         """Returns whether links of a direction are turned round when written: the forced ones of the reverse model."""
-        return decoding == "forced" and self.plan.is_reverse(dataset, direction)
+        return decoding != FREE and self.plan.is_reverse(dataset, direction)
 
     def links(self) -> list[str]:
         """Returns the folders of links of all runs."""
@@ -168,7 +190,7 @@ class AttributionPlan:
         return [
             str(self.folder(run) / direction / "scores")
             for run in self.runs()
-            if run.decoding == "forced" and self.plan.has_gold(run.dataset)
+            if run.decoding == FORCED and self.plan.has_gold(run.dataset)
             for direction in self.plan.trained_directions(run.dataset)
         ]
 

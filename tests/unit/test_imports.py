@@ -18,7 +18,8 @@ BASE = {"errors", "code_version", "__init__"}
 # settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "models.presets", "models.settings", "training.settings",
-    "attribution.registry", "attribution.settings", "studies.ding2019.runs",
+    "attribution.registry", "attribution.settings", "studies.ding2019.runs", "studies.kobayashi2020.runs",
+    "studies.protocol",
 }  # fmt: skip
 ONLY_IN = {
     "mlflow": {"tracking"},

@@ -12,6 +12,7 @@ import numpy as np
 from alignlens.alignment.extraction import EXTRACTIONS, links_of
 from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
+from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.links_folder import ENTROPY, LinksName, check_replaceable
 from alignlens.cli.model_run import model_run
@@ -103,7 +104,7 @@ def _matrices(scores: Matrices, method: str) -> Any:
 
 def _entropy(scores: Matrices, method: str) -> dict[str, float | None]:
     try:
-        entropy = corpus_entropy(_matrices(scores, method))
+        entropy = corpus_entropy(_matrices(scores, method), parse(method).spec.distribution)
     except ValueError as error:
         raise InputError(f"{method}, {error}.", scores.folder, advice="Make the scores again.") from None
     return {key: None if math.isnan(value) else value for key, value in asdict(entropy).items()}

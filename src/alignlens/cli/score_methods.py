@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.alignment.gold import read_gold
 from alignlens.alignment.pharaoh import read_links
+from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.links_folder import ENTROPY, LinksName, links_files
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from alignlens.metrics.causes import Causes
 
 _AGAINST_GOLD = ("aer", "aer_low", "aer_high", "precision", "recall", "f1", "links_count")
-_METRICS = (*_AGAINST_GOLD, "entropy", "cause_hits", "cause_low", "cause_high", "cause_chance")
+_METRICS = (*_AGAINST_GOLD, "entropy", "score_mean", "cause_hits", "cause_low", "cause_high", "cause_chance")
 _USUAL = "grow-diag-final-lilt"  # the combination of the published tables: its scores stand for both directions
 _IDENTITY = ("preset", "dataset", "model", "seed", "decoding")
 _TAGS = ("dataset", "pair", "model", "architecture", "seed", "decoding", "study")
@@ -145,6 +146,7 @@ def _rows(cell: Cell, gold: Gold, causes: Causes | None, interval: dict[str, Any
                 "kind": "symmetrised" if symmetrised else "direction",
                 "entropy": entropy.get("sentence_mean"),
                 "entropy_rows": entropy.get("row_mean"),
+                "score_mean": entropy.get("score_mean"),
                 **cause_columns(None if causes is None or symmetrised else count_causes(links, causes), interval),
             }
         )
@@ -176,14 +178,23 @@ def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
 
 
 def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Records one run per cell of a table: a direction, or both directions combined in every way."""
+    """Records one run per cell of a table: a direction, or both directions combined in every way.
+
+    Single heads of a layer are metrics of the layer's run, where it has one: ``head_aer`` by number.
+    """
     pair = "-".join(about.get("pair", []))
     known = {key: str(about[key]) for key in _TAGS if key in about} | ({"pair": pair} if pair else {})
     seed = f"s{about['seed']}" if "seed" in about else None
     cells: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    heads: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    methods = {row["method"] for row in rows}
     for row in rows:
         links = row["links"] if row["kind"] == "direction" else "bidir"
-        cells.setdefault((row["method"], row["extraction"], links), []).append(row)
+        layer = _layer_of(row)
+        if layer is not None and layer in methods:
+            heads.setdefault((layer, row["extraction"], links), []).append(row)
+        else:
+            cells.setdefault((row["method"], row["extraction"], links), []).append(row)
     for (method, extraction, links), combined in cells.items():
         row = next((row for row in combined if row["links"] == _USUAL), combined[0])
         shown = links if row["kind"] == "direction" else " ".join(filter(None, (pair, links)))
@@ -214,6 +225,17 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]])
         record.metrics({key: row[key] for key in _METRICS if row[key] is not None})
         if row["kind"] != "direction":
             record.metrics({f"aer {each['links']}": each["aer"] for each in combined if each["aer"] is not None})
+        for each in heads.get((method, extraction, links), []):
+            if each["links"] == row["links"] and each["aer"] is not None:
+                record.metric("head_aer", each["aer"], each["parameters"]["head"])
+
+
+def _layer_of(row: dict[str, Any]) -> str | None:
+    """Returns the method that takes all heads together, if a row is about one of them."""
+    if not isinstance(row["parameters"].get("head"), int):
+        return None
+    whole = {key: value for key, value in row["parameters"].items() if key != "head"}
+    return method_of(row["name"], whole).text
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""How spread out attribution scores are: the entropy of the rows of score matrices, in nats."""
+"""How spread out attribution scores are: the entropy of the rows of score matrices, in nats; and how large."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ _LARGEST_DEFECT = 1e-3
 
 @dataclass(frozen=True)
 class Entropy:
-    """Two means over a corpus, ``nan`` where it has no rows."""
+    """Means over a corpus, ``nan`` where it has no rows."""
 
     sentence_mean: float
     """Mean over the rows of a sentence, then over sentences (what Ding et al. computed)."""
     row_mean: float
     """Mean over all rows of the corpus."""
     rows: int
+    score_mean: float
+    """Mean over all entries, END included: tells layers apart whose scores do not sum to one."""
 
 
-def row_entropies(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
+def row_entropies(matrix: NDArray[np.floating], distribution: bool = True) -> NDArray[np.float64]:
     """Returns the entropy of each row of a matrix, END and all; a row must sum to 1 and is made to exactly.
 
-    Raises ``ValueError`` for a row that is no distribution.
+    Without ``distribution`` a row need only have a sum. Raises ``ValueError`` for any other row.
     """
     rows = matrix.astype(np.float64)
     sums = rows.sum(axis=1)
-    wrong = ~(np.abs(sums - 1) <= _LARGEST_DEFECT) | (rows < 0).any(axis=1)
+    right = np.abs(sums - 1) <= _LARGEST_DEFECT if distribution else (sums > 0) & np.isfinite(sums)
+    wrong = ~right | (rows < 0).any(axis=1)
     if wrong.any():
         worst = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"row {worst} is no distribution: sum {sums[worst]:.6g}, smallest {rows[worst].min():.6g}")
@@ -45,19 +48,21 @@ def row_entropies(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
     return entropies
 
 
-def corpus_entropy(matrices: Iterable[NDArray[np.floating]]) -> Entropy:
+def corpus_entropy(matrices: Iterable[NDArray[np.floating]], distribution: bool = True) -> Entropy:
     """Returns the entropy of a corpus, one matrix per sentence, looked at one at a time."""
     means: list[float] = []
-    total, count = 0.0, 0
+    total, count, scores, entries = 0.0, 0, 0.0, 0
     for number, matrix in enumerate(matrices):
         try:
-            entropies = row_entropies(matrix)
+            entropies = row_entropies(matrix, distribution)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
         if entropies.size:
             means.append(float(entropies.mean()))
             total += float(entropies.sum())
             count += entropies.size
+            scores += float(matrix.sum(dtype=np.float64))
+            entries += matrix.size
     if not count:
-        return Entropy(math.nan, math.nan, 0)
-    return Entropy(math.fsum(means) / len(means), total / count, count)
+        return Entropy(math.nan, math.nan, 0, math.nan)
+    return Entropy(math.fsum(means) / len(means), total / count, count, scores / entries)

@@ -10,6 +10,7 @@ from alignlens.attribution.registry import parse
 ARCHITECTURES = {"fconv": "FConv", "lstm": "LSTM", "transformer": "Transformer"}
 NOISY = ("smoothed_attention", "li_smoothgrad", "ding_smoothgrad")
 FORCED, FREE = "forced", "free"
+DEV = "dev"  # forced decoding of the dev text, on which settings are chosen
 BIDIR = "bidir"
 GROW_DIAG, GROW_DIAG_FINAL = "grow-diag-lilt", "grow-diag-final-lilt"
 DING, KOBAYASHI = "ding", "kobayashi"

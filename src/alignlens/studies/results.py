@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import InputError
 from alignlens.io.text import read_lines
-from alignlens.studies.protocol import DING, FORCED, FREE, Protocol, published_pair
+from alignlens.studies.protocol import DEV, DING, FORCED, FREE, Protocol, published_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,8 @@ class Score:
     links: int
     entropy: float
     noise_seed: int
+    score_mean: float = math.nan
+    """Mean of all scores before links were read off them."""
     causes: CauseScore | None = None
     """None where the causes are unknown: text that nobody generated, the reverse direction, free decoding."""
 
@@ -147,7 +149,8 @@ def read_results(folder: Path) -> Results:
                 datasets.setdefault(dataset.name, dataset)
             else:
                 models.append(_model_run(content))
-                datasets[dataset.name] = dataset
+                if content["decoding"] != DEV:  # it has sentences of its own
+                    datasets[dataset.name] = dataset
                 noise.update(_noise(content["rows"]))
             intervals.append(_interval(content))
         except KeyError as error:
@@ -192,7 +195,7 @@ def _aligner_run(content: dict[str, Any]) -> AlignerRun:
 
 
 def _model_run(content: dict[str, Any]) -> ModelRun:
-    if content["decoding"] not in (FORCED, FREE):
+    if content["decoding"] not in (FORCED, FREE, DEV):
         raise ValueError(f"decoding {content['decoding']!r}")
     scores: dict[tuple[str, str, str], list[Score]] = {}
     for row in content["rows"]:
@@ -223,6 +226,7 @@ def _score(row: dict[str, Any]) -> Score:
         links=int(row["links_count"]),
         entropy=_number(row.get("entropy")),
         noise_seed=int(row.get("parameters", {}).get("seed", 1)),
+        score_mean=_number(row.get("score_mean")),
         causes=_causes(row),
     )
 

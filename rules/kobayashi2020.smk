@@ -1,0 +1,35 @@
+# Kobayashi, Kuribayashi, Yokoi and Inui (2020): snakemake --cores all kobayashi2020 builds this study and what it needs.
+
+
+rule kobayashi2020:
+    input:
+        plan.attribution.study("kobayashi2020"),
+
+
+rule kobayashi2020_study:
+    input:
+        plan.attribution.study_inputs("kobayashi2020"),
+    output:
+        report(
+            plan.attribution.study("kobayashi2020"),
+            caption="../report/kobayashi2020.rst",
+            category="Studies",
+            subcategory="kobayashi2020",
+        ),
+    log:
+        f"{ROOT}/kobayashi2020/study.log",
+    benchmark:
+        f"{ROOT}/benchmarks/kobayashi2020_study.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        root=lambda wildcards, output: os.path.dirname(os.path.dirname(output[0])),
+        folder=lambda wildcards, output: os.path.dirname(output[0]),
+        about=json.dumps({"preset": plan.settings.preset}),
+        code=code_version("alignlens.cli.study"),
+    shell:
+        "python -m alignlens study kobayashi2020 --results {params.root} --out {params.folder}"
+        " --journal {params.folder}/study.journal.jsonl --about {params.about:q} > {log} 2>&1"

@@ -29,7 +29,7 @@ rule ding2019_study:
         root=lambda wildcards, output: os.path.dirname(os.path.dirname(output[0])),
         folder=lambda wildcards, output: os.path.dirname(output[0]),
         about=json.dumps({"preset": plan.settings.preset}),
-        code=code_version("alignlens.cli.study"),
+        code=code_version("alignlens.cli.study", "alignlens.cli.study_ding2019"),
     shell:
         "python -m alignlens study ding2019 --results {params.root} --out {params.folder}"
         " --journal {params.folder}/study.journal.jsonl --about {params.about:q} > {log} 2>&1"

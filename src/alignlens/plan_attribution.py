@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 #: The methods that a study needs of a model for a decoding, by the settings of the attribution.
 STUDIES: dict[str, Callable[[ModelRun, Mapping[str, Any], str], Sequence[str]]] = {
     "ding2019": lambda run, attribution, decoding: ding2019_methods(run.architecture, attribution, decoding),
-    "kobayashi2020": lambda run, _, decoding: kobayashi2020_methods(run.architecture, asdict(run.model), decoding),
+    "kobayashi2020": lambda run, attribution, decoding: kobayashi2020_methods(
+        run.architecture, asdict(run.model), attribution, decoding
+    ),
 }
 #: Studies that choose a setting on gold links of the dev text.
 _CHOOSING = ("kobayashi2020",)

@@ -21,10 +21,10 @@ from alignlens.report.study_tables import claims_table, study_table
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.curves import points
-from alignlens.studies.ding2019.examples import Side, choose, read_example
 from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.runs import methods
 from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
+from alignlens.studies.examples import Side, choose, read_example
 from alignlens.studies.protocol import Protocol, published_pair
 from alignlens.studies.results import read_results
 from alignlens.studies.tables import LONG_COLUMNS, long_form
@@ -414,6 +414,6 @@ def test_the_verb_needs_results(tmp_path: Path) -> None:
 
 
 def test_the_table_of_claims_has_a_row_for_each(printed: Results) -> None:
-    shown = claims_table(judge(printed))
+    shown = claims_table("ding2019", judge(printed))
     assert [cells[0].text for cells in shown.rows] == [claim.id for claim in claims_of("ding2019")]
     assert set(ARCHITECTURES) == {"fconv", "lstm", "transformer"}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from alignlens.studies.ding2019.examples import Example, Side
+    from alignlens.studies.examples import Example, Side
 
 END = "END"
 _PIECE_GRID, _WORD_GRID = "#e4e4e4", "#b4b4b4"

@@ -10,7 +10,7 @@ from alignlens.studies.protocol import ARCHITECTURES
 
 if TYPE_CHECKING:
     from alignlens.report.heatmap import Drawing
-    from alignlens.studies.ding2019.examples import Example
+    from alignlens.studies.examples import Example
     from alignlens.studies.protocol import Protocol
 
 _FIRST = ("attention", "smoothed_attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")

@@ -1,8 +1,8 @@
-"""The page of the study of Ding et al. 2019: verdicts, tables beside print, figures."""
+"""The page of a study: verdicts, tables beside print, figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignlens import __version__
@@ -12,40 +12,39 @@ from alignlens.report.study_tables import claims_table
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
     from alignlens.studies.claims import Verdict
 
-TITLE = "Ding, Xu and Koehn 2019: word saliency for alignment"
-_LEAD = (
-    "Saliency-driven word alignment interpretation for neural machine translation (WMT 2019), rerun: printed numbers, "
-    "ours, and what became of every claim."
-)
-
 
 @dataclass(frozen=True)
-class StudyContents:
-    """Everything the page shows, by dataset."""
+class Section:
+    """Tables and figures of one dataset or subject; ``missing`` says why there are no figures."""
 
-    preset: str
-    verdicts: Sequence[Verdict]
-    tables: Mapping[str, Sequence[Table]]
-    figures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
-    curves: Sequence[Picture] = ()
-    facts: Sequence[tuple[str, str]] = ()
+    name: str
+    tables: Sequence[Table]
+    figures: Sequence[Picture] = ()
+    missing: str = ""
 
 
-def study_page(contents: StudyContents) -> str:
+def study_page(
+    study: str,
+    title: str,
+    lead: str,
+    verdicts: Sequence[Verdict],
+    sections: Sequence[Section],
+    facts: Sequence[tuple[str, str]],
+) -> str:
     """Returns the page: no server, no other file, nothing loaded from anywhere."""
-    counts = counted(contents.verdicts)
-    core = counted([verdict for verdict in contents.verdicts if verdict.claim.priority == "core"])
+    counts = counted(verdicts)
+    core = counted([verdict for verdict in verdicts if verdict.claim.priority == "core"])
     tested = counts[REPRODUCED] + counts[NOT_REPRODUCED]
     return _page(
         "study.html.j2",
-        title=f"{TITLE} · {contents.preset}",
-        lead=_LEAD,
+        title=title,
+        lead=lead,
         version=__version__,
         cards=[
             {
@@ -60,15 +59,16 @@ def study_page(contents: StudyContents) -> str:
             },
             {"above": "not testable here", "value": str(counts[NOT_TESTABLE]), "below": "for the reasons given below"},
         ],
-        facts=contents.facts,
-        claims=html(claims_table(contents.verdicts)),
-        datasets=[
+        facts=facts,
+        claims=html(claims_table(study, verdicts)),
+        sections=[
             {
-                "name": dataset,
-                "tables": [html(table) for table in shown],
-                "figures": _figures(contents.figures.get(dataset, ()), "Heatmaps"),
+                "name": section.name,
+                "id": section.name.replace(" ", "-"),
+                "tables": [html(table) for table in section.tables],
+                "figures": _figures(section.figures, "Figures"),
+                "missing": section.missing,
             }
-            for dataset, shown in contents.tables.items()
+            for section in sections
         ],
-        curves=_figures(contents.curves, "Curves"),
     )

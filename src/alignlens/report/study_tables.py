@@ -84,7 +84,7 @@ def causes_table(shown: CauseTable, results: Results) -> Table:
     return Table(f"ding2019-causes-{shown.dataset.name}", caption, header, rows, notes, labels=2)
 
 
-def claims_table(verdicts: Sequence[Verdict]) -> Table:
+def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
     """Returns the verdicts, one row per claim."""
     rows = []
     for verdict in verdicts:
@@ -112,7 +112,7 @@ def claims_table(verdicts: Sequence[Verdict]) -> Table:
         f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
     ]
     return Table(
-        "ding2019-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
+        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
     )
 
 

@@ -167,6 +167,11 @@ def read_results(folder: Path) -> Results:
     )
 
 
+def score_folder(results: Path, dataset: str, model: str, seed: str, decoding: str, direction: str) -> Path:
+    """Returns where the matrices of a model's scores are."""
+    return results / "attributions" / dataset / model / seed / decoding / direction / "scores"
+
+
 def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads("\n".join(read_lines(path)))
@@ -253,6 +258,6 @@ def _natural(text: str) -> tuple[int, str]:
 
 
 def _noise(rows: Iterable[dict[str, Any]]) -> list[tuple[float, int]]:
-    """Returns the noise of the tables: that of smoothed attention, which no curve varies."""
-    smoothed = (row["parameters"] for row in rows if row.get("name") == "smoothed_attention")
+    """Returns the noise of the tables: that of methods which no curve varies."""
+    smoothed = (row["parameters"] for row in rows if row.get("name") in ("smoothed_attention", "li_smoothgrad"))
     return [(float(parameters["sigma"]), int(parameters["n"])) for parameters in smoothed]

@@ -9,10 +9,9 @@ import numpy as np
 
 from alignlens.io.matrices import Matrices
 from alignlens.studies.protocol import FORCED
+from alignlens.studies.results import score_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from alignlens.studies.results import Results
 
 ATTENTION = "attention"
@@ -30,11 +29,6 @@ class LabelChange:
     method: str
     pieces: int
     changed: int
-
-
-def score_folder(results: Path, dataset: str, model: str, seed: str, decoding: str, direction: str) -> Path:
-    """Returns where the matrices of a model's scores are."""
-    return results / "attributions" / dataset / model / seed / decoding / direction / "scores"
 
 
 def label_changes(results: Results) -> list[LabelChange]:

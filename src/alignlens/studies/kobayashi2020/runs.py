@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import method
-from alignlens.studies.protocol import DEV, FREE
+from alignlens.studies.protocol import DEV, FREE, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: What is compared: the method's name, and what its scores are called.
 KINDS = {"attention": "weights", "norms": "norms"}
+#: What they are compared with, and how people call that.
+GRADIENTS = {"li_smoothgrad": "Li et al., SmoothGrad", "ding_smoothgrad": "Ding et al., SmoothGrad"}
 #: Which step of the decoder stands for a piece: the one that predicts it, or the one that reads it.
 STEPS = {"out": "AWO", "in": "AWI"}
 
@@ -22,7 +24,7 @@ def layer_method(kind: str, layer: int, step: str, head: int | None = None) -> s
     return method(kind, {"layer": layer, "step": step, **chosen}).text
 
 
-def methods(architecture: str, model: Mapping[str, Any], decoding: str) -> list[str]:
+def methods(architecture: str, model: Mapping[str, Any], attribution: Mapping[str, Any], decoding: str) -> list[str]:
     """Returns every layer and, on the test text, every head of a Transformer; other architectures have one attention.
 
     The dev text serves to choose a layer, so that its heads are not asked for.
@@ -32,6 +34,8 @@ def methods(architecture: str, model: Mapping[str, Any], decoding: str) -> list[
     layers, heads = range(model["decoder_layers"]), range(model["heads"])
     wanted = [layer_method(kind, layer, step) for kind in KINDS for step in STEPS for layer in layers]
     if decoding != DEV:
+        protocol = Protocol(float(attribution["sigma"]), int(attribution["samples"]))
+        wanted += [protocol.method(name) for name in GRADIENTS]
         wanted += [
             layer_method(kind, layer, step, head)
             for kind in KINDS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from alignlens.alignment.gold import read_gold
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
-from alignlens.studies.ding2019.labels import score_folder
 from alignlens.studies.protocol import ARCHITECTURES, FORCED
+from alignlens.studies.results import score_folder
 from alignlens.subwords.spans import word_of_piece
 
 if TYPE_CHECKING:

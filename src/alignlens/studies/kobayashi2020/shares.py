@@ -1,0 +1,98 @@
+"""How much of the weights and of the norms goes to the final period and to END, by layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from alignlens.io.matrices import Matrices
+from alignlens.io.text import read_lines, words
+from alignlens.studies.kobayashi2020.runs import KINDS, layer_method
+from alignlens.studies.protocol import FORCED
+from alignlens.studies.results import score_folder
+from alignlens.subwords.spans import join
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.studies.kobayashi2020.layers import Curve
+    from alignlens.studies.results import Results
+
+END, PERIOD = "END", "final period"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Mean over target pieces of the part of a row that goes to one source piece, of weights and of norms."""
+
+    dataset: str
+    model: str
+    seed: str
+    direction: str
+    layer: int  # counted from 1
+    piece: str
+    weights: float
+    norms: float
+    sentences: int
+
+    @property
+    def ratio(self) -> float:
+        """How much more of the weight there is than of the norm."""
+        return self.weights / self.norms if self.norms else math.nan
+
+
+COLUMNS = (*(field.name for field in fields(Share)), "ratio")
+
+
+def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
+    """Returns the shares of every layer whose matrices are there, for the step that predicts a piece."""
+    places = {(curve.setting.dataset, curve.setting.model, curve.setting.direction): curve for curve in found}
+    made = []
+    for (dataset, model, direction), curve in places.items():
+        directions = next(entry.directions for entry in results.datasets if entry.name == dataset)
+        side = "target" if direction == directions[1] else "source"
+        pieces = results.folder / "pieces" / dataset / f"test.{side}"
+        for seed in curve.seeds:
+            folder = score_folder(results.folder, dataset, model, seed, FORCED, direction)
+            if folder.is_dir() and pieces.is_file():
+                lines = [words(line) for line in read_lines(pieces)]
+                matrices = Matrices.open(folder)
+                for layer in range(curve.depth):
+                    about = (dataset, model, seed, direction, layer + 1)
+                    made += [Share(*about, *numbers) for numbers in _of_layer(matrices, layer, lines)]
+    return made
+
+
+def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) -> list[tuple[str, float, float, int]]:
+    """Returns piece, share of weights, share of norms and number of sentences, for END and a final period."""
+    methods = [layer_method(kind, layer, "out") for kind in KINDS]
+    if not set(methods) <= set(matrices.names):
+        return []
+    sums = {piece: [0.0, 0.0] for piece in (END, PERIOD)}
+    rows, sentences = dict.fromkeys(sums, 0), dict.fromkeys(sums, 0)
+    for number, source in enumerate(sources):
+        has_period = bool(source) and join([source[-1]]) == "."
+        for place, method in enumerate(methods):
+            matrix = matrices.matrix(method, number)
+            parts = matrix / matrix.sum(axis=1, keepdims=True)
+            for piece, column, counted in ((END, -1, True), (PERIOD, -2, has_period)):
+                if counted:
+                    sums[piece][place] += float(parts[:, column].sum())
+        for piece, counted in ((END, True), (PERIOD, has_period)):
+            rows[piece] += len(matrix) * counted
+            sentences[piece] += counted
+    return [
+        (piece, sums[piece][0] / rows[piece], sums[piece][1] / rows[piece], sentences[piece])
+        for piece in sums
+        if rows[piece]
+    ]
+
+
+def records(found: Sequence[Share]) -> list[dict[str, Any]]:
+    """Returns the rows of shares.csv."""
+    return [
+        {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(share).items()}
+        | {"ratio": None if math.isnan(share.ratio) else round(share.ratio, 6)}
+        for share in found
+    ]

@@ -1,0 +1,176 @@
+"""Table 3: weights and norms by ways to choose a layer, beside gradients and word aligners."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.studies.kobayashi2020 import published
+from alignlens.studies.kobayashi2020.layers import BEST, MEAN, SELECTIONS
+from alignlens.studies.kobayashi2020.runs import GRADIENTS, KINDS, STEPS
+from alignlens.studies.protocol import FORCED, GROW_DIAG
+from alignlens.studies.tables import Estimate, estimate_of, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from alignlens.studies.kobayashi2020.layers import Curve
+    from alignlens.studies.results import Dataset, Results
+
+ALIGNERS = {"fast_align": ("fast_align", "fast_align, both directions"), "giza": ("ibm4", "GIZA++ (ours: IBM4)")}
+COLUMNS = (
+    "dataset", "model", "extraction", "group", "row", "step", "selection", "direction", "print_text", "print_released",
+    "ours", "low", "high", "difference", "seeds", "spread", "layers", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Ours in one direction; ``layers`` are those chosen, one per seed, counted from 1."""
+
+    direction: str
+    ours: Estimate
+    layers: tuple[int, ...] = ()
+    difference: float = math.nan
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row; numbers of the text and of the released run stand beside it whatever the dataset."""
+
+    group: str
+    row: str
+    label: str
+    step: str
+    selection: str
+    text: float
+    released: float
+    cells: tuple[Measured, ...]
+
+
+@dataclass(frozen=True)
+class Table3:
+    """The table of one model, with links read off in one way."""
+
+    dataset: Dataset
+    model: str
+    extraction: str
+    lines: tuple[Line, ...]
+
+
+def tables(results: Results, found: Sequence[Curve]) -> list[Table3]:
+    """Returns the tables of all models, those of the paper's own extraction first."""
+    datasets = {dataset.name: dataset for dataset in results.datasets}
+    places = dict.fromkeys((curve.setting.dataset, curve.setting.model, curve.setting.extraction) for curve in found)
+    made = []
+    for dataset, model, extraction in sorted(places, key=lambda place: (place[0], place[1], place[2] == "ding")):
+        mine = [
+            curve
+            for curve in found
+            if (curve.setting.dataset, curve.setting.model, curve.setting.extraction) == (dataset, model, extraction)
+        ]
+        about = results, datasets[dataset], model
+        lines = (*_layers(datasets[dataset], mine), *_gradients(*about, extraction), *_aligners(*about[:2]))
+        made.append(Table3(datasets[dataset], model, extraction, lines))
+    return made
+
+
+def _layers(dataset: Dataset, found: Sequence[Curve]) -> Iterator[Line]:
+    by_setting = {(curve.setting.kind, curve.setting.step, curve.setting.direction): curve for curve in found}
+    for kind, step in ((kind, step) for kind in KINDS for step in STEPS):
+        for selection, label in SELECTIONS.items():
+            text, released = _printed(kind, selection, step)
+            cells = []
+            for direction in dataset.directions:
+                curve = by_setting.get((kind, step, direction))
+                if curve is None:
+                    cells.append(Measured(direction, Estimate(reason="no model")))
+                    continue
+                layers = () if selection == MEAN else tuple(n + 1 for n in curve.chosen(selection).values())
+                ours = curve.estimate(selection)
+                cells.append(Measured(direction, ours, layers, _difference(dataset, direction, ours, released)))
+            yield Line(KINDS[kind], kind, label, STEPS[step], selection, text, released, tuple(cells))
+
+
+def _gradients(results: Results, dataset: Dataset, model: str, extraction: str) -> Iterator[Line]:
+    for name, label in GRADIENTS.items():
+        text, _ = _printed(name, "", "")
+        method = results.protocol.method(name)
+        runs = [run for run in results.runs(dataset.name, decoding=FORCED) if run.model == model]
+        cells = []
+        for direction in dataset.directions:
+            scores = [score for run in runs for score in run.find(method, direction, extraction)]
+            bounds = [score.low for score in scores], [score.high for score in scores]
+            ours = estimate_of([score.aer for score in scores], *bounds, reason="not run")
+            cells.append(Measured(direction, ours, difference=_difference(dataset, direction, ours, text)))
+        yield Line("gradients", name, label, STEPS["out"], "", text, math.nan, tuple(cells))
+
+
+def _aligners(results: Results, dataset: Dataset) -> Iterator[Line]:
+    for row, (name, label) in ALIGNERS.items():
+        text, _ = _printed(row, "", "")
+        run = results.aligner(dataset.name, name, "offline")
+        score = run.scores.get(GROW_DIAG) if run else None
+        ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
+        cells = [
+            Measured(direction, ours, difference=_difference(dataset, direction, ours, text))
+            for direction in dataset.directions
+        ]
+        yield Line("word aligners", row, label, "", "", text, math.nan, tuple(cells))
+
+
+def _printed(row: str, selection: str, step: str) -> tuple[float, float]:
+    """Returns the number of the text and that of the released run."""
+    rates = published.error_rates()
+    released = rates.get((row, selection, step), {}).get(published.RELEASED, math.nan)
+    return next(iter(rates.get((row, selection, ""), {}).values()), math.nan), released
+
+
+def _difference(dataset: Dataset, direction: str, ours: Estimate, printed: float) -> float:
+    """Returns ours minus print where both are about the same text."""
+    same = (dataset.published, direction) == (published.PAIR, published.DIRECTION)
+    return ours.mean - printed if same else math.nan
+
+
+def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
+    """Returns one record per cell, keys in the order of COLUMNS; None where there is no number."""
+    return [
+        dict(
+            zip(
+                COLUMNS,
+                (
+                    table.dataset.name,
+                    table.model,
+                    table.extraction,
+                    line.group,
+                    line.row,
+                    line.step,
+                    line.selection,
+                    cell.direction,
+                    rounded(line.text),
+                    rounded(line.released),
+                    *(rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
+                    cell.ours.seeds,
+                    rounded(cell.ours.spread),
+                    " ".join(map(str, cell.layers)),
+                    cell.ours.reason,
+                ),
+                strict=True,
+            )
+        )
+        for table in found
+        for line in table.lines
+        for cell in line.cells
+    ]
+
+
+def best_of(found: Sequence[Curve], kind: str) -> dict[tuple[str, str, str], float]:
+    """Returns the lowest error rate over layers and steps by dataset, model and direction, mean over seeds."""
+    best: dict[tuple[str, str, str], float] = {}
+    for curve in found:
+        setting = curve.setting
+        if (setting.kind, setting.extraction) == (kind, "kobayashi"):
+            key = setting.dataset, setting.model, setting.direction
+            best[key] = min(best.get(key, math.inf), curve.estimate(BEST).mean)
+    return best

@@ -28,6 +28,7 @@ ONLY_IN = {
     "thot": {"aligners"},
     "torch": {"models", "decoding", "training", "attribution", "cli"},
     "safetensors": {"models"},
+    "transformers": {"models", "subwords"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
 PLAIN = {"settings", "plan", *REGISTRIES, "decoding.settings"}
@@ -108,7 +109,7 @@ def test_a_short_step_does_not_load_what_it_does_not_use(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "snakemake", "thot", "sacrebleu"})
 
 
-@pytest.mark.parametrize("verb", ["train", "translate", "force"])
+@pytest.mark.parametrize("verb", ["train", "translate", "force", "encoder"])
 def test_asking_a_long_step_for_help_does_not_load_torch(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "sacrebleu"})
 

@@ -35,6 +35,7 @@ VERBS = {
     "align": "align text and translation with a trained model and an attribution method",
     "attribute": "score which source pieces mattered for every target piece, by any methods",
     "extract": "turn the scores of attribution methods into word links",
+    "encoder": "measure the attention weights and norms of an encoder over a text",
     "study": "make the tables, figures and claims of a published study",
     "plan": "list what a configuration would run",
     "report": "build the tables, figures and the HTML report of a preset",

@@ -1,0 +1,189 @@
+"""What ``alignlens encoder`` works on: an encoder with its sequences of tokens, their kinds and frequency ranks."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.cli.trained import load
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.checksum import sha256_of
+from alignlens.models.encoder_folders import folder_of, model_type
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from alignlens.corpora.sequences import TokenSequence
+    from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.encoders import Encoder
+    from alignlens.subwords.huggingface import HuggingFaceTokens
+
+CLS, SEP, END, BEGIN, PUNCTUATION, OTHER = "[CLS]", "[SEP]", "END", "BEGIN", "punctuation", "other"
+_SIGNS = (".", ",")
+#: Model types with BERT's vocabulary, whose ids are in the order of frequency.
+_ORDERED_BY_FREQUENCY = ("bert", "electra")
+
+
+@dataclass(frozen=True)
+class EncoderInput:
+    """An encoder, what it is to read, and what is known about both."""
+
+    name: str
+    encoder: Encoder
+    sequences: list[TokenSequence]
+    categories: tuple[str, ...]
+    ranks: NDArray[np.float64] | None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def encoder_name(args: argparse.Namespace) -> str:
+    """Returns what to call the encoder: the packaged name, or the name of its folder."""
+    return str(args.encoder if args.encoder == "minilm" else Path(args.encoder or args.model).resolve().name)
+
+
+def huggingface_input(args: argparse.Namespace) -> EncoderInput:
+    """Returns a Hugging Face encoder with sequences of two paragraphs each."""
+    folder = folder_of(args.encoder)
+    kind = model_type(folder)
+    if args.text is not None and not Path(args.text).is_file():
+        raise InputError("no such file.", args.text, advice="Check the path.")
+    import torch
+
+    from alignlens.corpora.frequency import ranks_by_id
+    from alignlens.models.huggingface import HuggingFaceEncoder
+    from alignlens.subwords.huggingface import HuggingFaceTokens
+
+    tokens = HuggingFaceTokens.load(folder)
+    paragraphs, text = _paragraphs(args.text)
+    sequences = _paired(tokens, paragraphs, text["name"], args)
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    encoder = HuggingFaceEncoder.load(folder, tokens.padding).to("cuda" if torch.cuda.is_available() else "cpu")
+    if encoder.longest is not None and args.tokens > encoder.longest:
+        raise ConfigError(f"--tokens {args.tokens}: this encoder has positions for {encoder.longest} at most")
+    facts: dict[str, Any] = {
+        "model_type": kind,
+        "text": text,
+        "most_tokens": args.tokens,
+        "versions": {"transformers": version("transformers")},
+    }
+    if kind in _ORDERED_BY_FREQUENCY:
+        ranks = ranks_by_id(tokens.texts, tokens.special, tokens.most_frequent)
+        facts["frequency"] = "order of token ids; comma, period, [SEP] and [CLS] first; no single characters"
+    else:
+        ranks, facts["frequency"] = None, None
+    return EncoderInput(encoder_name(args), encoder, sequences, (CLS, SEP, PUNCTUATION, OTHER), ranks, facts)
+
+
+def _paragraphs(path: str | None) -> tuple[Iterable[str], dict[str, str]]:
+    """Returns the paragraphs of a file, or else of Python's manual, with name and checksum of the text."""
+    from alignlens.corpora.paragraphs import manual_paragraphs, read_paragraphs
+
+    if path is not None:
+        return read_paragraphs(path), {"name": Path(path).name, "sha256": sha256_of(path)}
+    paragraphs = manual_paragraphs()
+    checksum = hashlib.sha256("\n\n".join(paragraphs).encode()).hexdigest()
+    return paragraphs, {"name": f"manual of Python {platform.python_version()}", "sha256": checksum}
+
+
+def _paired(
+    tokens: HuggingFaceTokens, paragraphs: Iterable[str], text: str, args: argparse.Namespace
+) -> list[TokenSequence]:
+    import numpy as np
+
+    from alignlens.corpora.paragraphs import paragraph_pairs
+    from alignlens.corpora.sequences import TokenSequence
+
+    category_of = np.full(len(tokens.texts), 3, np.int8)
+    for place, numbers in enumerate(([tokens.begin], [tokens.separator], tokens.punctuation)):
+        category_of[numbers] = place
+    pairs = paragraph_pairs(paragraphs, tokens.ids_of, tokens.begin, tokens.separator, args.tokens)
+    found = [
+        TokenSequence(np.array(ids, np.int32), np.array(segments, np.int8), category_of[ids])
+        for ids, segments in islice(pairs, args.sequences)
+    ]
+    if not found:
+        problem = "fewer than two paragraphs; a sequence is made of two."
+        raise InputError(problem, args.text or text, advice="Separate paragraphs by blank lines.")
+    return found
+
+
+def model_input(args: argparse.Namespace) -> EncoderInput:
+    """Returns the encoder of a trained translation model with one sequence per line of its source."""
+    from alignlens.io.text import read_lines
+
+    lines = read_lines(args.source)
+    trained = load(args)
+    if trained.spec.architecture != "transformer":
+        raise ConfigError(
+            f"--model {args.model}: an encoder of type {trained.spec.architecture} has no self-attention; "
+            "those that work: transformer"
+        )
+    from alignlens.models.encoders import TransformerEncoder
+
+    begin = trained.spec.source_begin
+    categories = (*((BEGIN,) if begin else ()), END, PUNCTUATION, OTHER)
+    sequences = _segmented(trained, lines, categories, args)
+    ranks, source = _counted(args.counts, trained)
+    encoder = TransformerEncoder(trained.model)  # type: ignore[arg-type]
+    facts = {
+        "model_type": trained.spec.architecture,
+        "weights": args.weights,
+        "text": {"name": Path(args.source).name, "sha256": sha256_of(args.source)},
+        "frequency": source,
+    }
+    return EncoderInput(encoder_name(args), encoder, sequences, categories, ranks, facts)
+
+
+def _segmented(
+    trained: TrainedModel, lines: list[str], categories: tuple[str, ...], args: argparse.Namespace
+) -> list[TokenSequence]:
+    import numpy as np
+
+    from alignlens.corpora.sequences import TokenSequence
+    from alignlens.corpora.symbols import BEGIN_ID, END_ID
+    from alignlens.io.text import words
+
+    end, punctuation, other = (categories.index(name) for name in (END, PUNCTUATION, OTHER))
+    before = [(BEGIN_ID, categories.index(BEGIN))] if BEGIN in categories else []
+    found: list[TokenSequence] = []
+    for line in lines:
+        if len(found) == args.sequences:
+            break
+        segmented, spelled = trained.source.segment(line), words(line)
+        pieces_of_word = np.bincount(segmented.word_of_piece, minlength=len(spelled))
+        kinds = [
+            # A sign in a longer word, such as that of an abbreviation, is no punctuation.
+            punctuation if spelled[word] in _SIGNS and pieces_of_word[word] == 1 else other
+            for word in segmented.word_of_piece
+        ]
+        pairs = [*before, *zip(segmented.ids, kinds, strict=True), (END_ID, end)]
+        if segmented.ids:
+            ids, labels = zip(*pairs, strict=True)
+            found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
+    if not found:
+        raise InputError("no line with words.", args.source, advice="Expected tokenised sentences, one per line.")
+    return found
+
+
+def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.float64] | None, str | None]:
+    """Returns frequency ranks by the counts of a token store, and what was counted."""
+    if folder is None:
+        return None, None
+    from alignlens.corpora.frequency import counts_of, ranks_by_count
+    from alignlens.corpora.tokens import TokenStore
+
+    store = TokenStore.open(folder)
+    if store.vocabulary_size != trained.spec.source_vocab:
+        problem = f"{store.vocabulary_size} pieces, but the encoder knows {trained.spec.source_vocab}."
+        raise InputError(problem, folder, advice="Name the source tokens that the model was trained on.")
+    return ranks_by_count(counts_of(store, trained.spec.source_begin)), f"counts of {len(store)} training sentences"

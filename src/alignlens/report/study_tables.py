@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignlens.studies.results import Results
     from alignlens.studies.tables import Estimate, StudyCell, StudyTable
 
-_NONE = Cell("–", muted=True)
+NONE = Cell("–", muted=True)
 _TITLES = {
     "1": "Table 1, forced decoding: alignment error rate (%)",
     "2": "Table 2, free decoding: alignment error rate (%) against the links of fast_align online",
@@ -64,9 +64,9 @@ def causes_table(shown: CauseTable, results: Results) -> Table:
         [
             Cell(line.group),
             Cell(line.label),
-            replace(_measured(line.hits, 1), strong=round(line.hits.mean, 1) == best),
-            _interval(line.hits, 1),
-            _NONE if math.isnan(line.chance) else Cell(f"{line.chance:.1f}", line.chance),
+            replace(measured(line.hits, 1), strong=round(line.hits.mean, 1) == best),
+            interval(line.hits, 1),
+            NONE if math.isnan(line.chance) else Cell(f"{line.chance:.1f}", line.chance),
         ]
         for line in shown.lines
     ]
@@ -125,23 +125,24 @@ def _column_name(table: str, column: str) -> str:
 def _cells(cell: StudyCell, parts: Sequence[str], digits: int) -> list[Cell]:
     made = {
         "print": _printed(cell, digits),
-        "ours": _measured(cell.ours, digits),
-        "CI": _interval(cell.ours, digits),
-        "Δ": _difference(cell, digits),
+        "ours": measured(cell.ours, digits),
+        "CI": interval(cell.ours, digits),
+        "Δ": difference(cell.difference, digits, strong=cell.printed is not None and cell.agrees),
     }
     return [made[part] for part in parts]
 
 
 def _printed(cell: StudyCell, digits: int) -> Cell:
     if cell.printed is None:
-        return _NONE
+        return NONE
     quoted = not cell.printed.provenance.startswith("run by")
     star = "*" if cell.printed.tuned else ""
     text = f"{cell.printed.value:.{digits}f}{star}"
     return Cell(text, cell.printed.value, muted=quoted, detail=cell.printed.provenance)
 
 
-def _measured(ours: Estimate, digits: int) -> Cell:
+def measured(ours: Estimate, digits: int) -> Cell:
+    """Returns a measured number with its spread, or why there is none."""
     if not ours.known:
         return Cell(ours.reason, muted=True)
     spread = "" if math.isnan(ours.spread) else f" ±{ours.spread:.{digits}f}"
@@ -150,19 +151,21 @@ def _measured(ours: Estimate, digits: int) -> Cell:
     )
 
 
-def _interval(ours: Estimate, digits: int) -> Cell:
+def interval(ours: Estimate, digits: int) -> Cell:
+    """Returns the bounds of a measured number."""
     if math.isnan(ours.low) or math.isnan(ours.high):
-        return _NONE
+        return NONE
     return Cell(f"{ours.low:.{digits}f}–{ours.high:.{digits}f}", ours.high - ours.low)
 
 
-def _difference(cell: StudyCell, digits: int) -> Cell:
-    if math.isnan(cell.difference):
-        return _NONE
+def difference(value: float, digits: int, strong: bool) -> Cell:
+    """Returns ours minus print."""
+    if math.isnan(value):
+        return NONE
     # A difference that rounds to nothing has no sign.
-    value = round(cell.difference, digits) + 0.0
-    text = f"{value:+.{digits}f}" if value else f"{0:.{digits}f}"
-    return Cell(text, cell.difference, strong=cell.printed is not None and cell.agrees)
+    shown = round(value, digits) + 0.0
+    text = f"{shown:+.{digits}f}" if shown else f"{0:.{digits}f}"
+    return Cell(text, value, strong=strong)
 
 
 def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:

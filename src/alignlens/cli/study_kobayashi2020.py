@@ -1,0 +1,121 @@
+"""The study of Kobayashi et al. 2020: its tables, figures and claims as files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignlens.cli.figures import write_figure
+from alignlens.cli.study_files import Built, write_csv, write_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from alignlens.report.html import Picture
+    from alignlens.report.render import Table
+    from alignlens.report.study_page import Section
+    from alignlens.studies.kobayashi2020.layers import Curve, Head
+    from alignlens.studies.kobayashi2020.shares import Share
+    from alignlens.studies.results import Results
+
+TITLE = "Kobayashi, Kuribayashi, Yokoi and Inui 2020: norms beside weights"
+_LEAD = (
+    "Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), rerun: printed numbers, "
+    "ours, and what became of every claim."
+)
+
+
+def build(results: Results, out: Path) -> Built:
+    """Writes tables and figures, and returns what they say."""
+    from alignlens.report.study_page import Section
+    from alignlens.studies.kobayashi2020 import layers
+    from alignlens.studies.kobayashi2020.claims import judge
+    from alignlens.studies.kobayashi2020.shares import COLUMNS, records, shares
+    from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
+
+    curves = layers.curves(results)
+    heads = layers.heads(results, curves)
+    found = shares(results, curves)
+    write_csv(out / "layers.csv", layers.LAYER_COLUMNS, layers.layer_records(curves))
+    write_csv(out / "heads.csv", layers.HEAD_COLUMNS, layers.head_records(heads))
+    write_csv(out / "shares.csv", COLUMNS, records(found))
+    tables = _write_tables(out, results, curves, heads, found)
+    figures = _write_figures(out, results, curves, heads)
+    sections: list[Section] = [
+        Section(dataset, shown, figures.get(dataset, ()), "no decoder layers were scored")
+        for dataset, shown in tables.items()
+    ]
+    verdicts = judge(results, curves, found)
+    facts = [
+        ("datasets", ", ".join(dataset.name for dataset in results.datasets)),
+        (
+            "models",
+            ", ".join(dict.fromkeys(curve.setting.model for curve in curves)) or "no Transformer was attributed",
+        ),
+        ("model seeds", ", ".join(dict.fromkeys(seed for curve in curves for seed in curve.seeds)) or "none"),
+        ("intervals", "; ".join(results.intervals) or "not recorded"),
+    ]
+    return Built(
+        TITLE,
+        _LEAD,
+        verdicts,
+        sections,
+        facts,
+        ["table3", "layers", "heads", "shares"],
+        {"error_rates": short_error_rates(results, curves)},
+        metrics(curves),
+    )
+
+
+def _write_tables(
+    out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head], found: Sequence[Share]
+) -> dict[str, list[Table]]:
+    """Writes the tables about translation models, and returns them by dataset."""
+    from alignlens.report.kobayashi2020_tables import heads_table, shares_table, table3
+    from alignlens.studies.kobayashi2020.heads import correlations
+    from alignlens.studies.kobayashi2020.table3 import COLUMNS, records, tables
+
+    made = tables(results, curves)
+    shown = [table3(table, results) for table in made]
+    write_csv(out / "table3.csv", COLUMNS, records(made))
+    write_shown(out, "table3", TITLE, shown)
+    by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
+    for table, drawn in zip(made, shown, strict=True):
+        by_dataset[table.dataset.name].append(drawn)
+    for name, mine in by_dataset.items():
+        if related := [entry for entry in correlations(heads) if entry.dataset == name]:
+            mine.append(heads_table(related))
+        if ours := [share for share in found if share.dataset == name]:
+            mine.append(shares_table(name, ours))
+    return by_dataset
+
+
+def _write_figures(
+    out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head]
+) -> dict[str, list[Picture]]:
+    """Writes error rates by layer and head, and one sentence through all layers, by dataset."""
+    from alignlens.report.layer_curves import draw_heads, draw_layers
+    from alignlens.report.layer_heatmaps import layer_heatmaps
+    from alignlens.studies.examples import read_example
+    from alignlens.studies.protocol import ARCHITECTURES, KOBAYASHI
+
+    written: dict[str, list[Picture]] = {}
+    for dataset in results.datasets:
+        name = dataset.name
+        mine = [c for c in curves if (c.setting.dataset, c.setting.extraction) == (name, KOBAYASHI)]
+        if not mine:
+            continue
+        band = "range over seeds" if len(mine[0].seeds) > 1 else "interval over sentences"
+        caption = f"{name}: error rate by decoder layer"
+        pictures = [write_figure(out / f"figure7-{name}", draw_layers(mine, caption), f"{caption}; shaded: {band}")]
+        of_heads = [h for h in heads if (h.setting.dataset, h.setting.extraction) == (name, KOBAYASHI)]
+        if of_heads:
+            caption = f"{name}: error rate by head"
+            pictures.append(write_figure(out / f"heads-{name}", draw_heads(of_heads, caption), caption))
+        example = read_example(results, dataset)
+        for label in example.rows if example else ():
+            if example is not None and label.startswith(ARCHITECTURES["transformer"]):
+                drawn = layer_heatmaps(example, label, max(curve.depth for curve in mine))
+                pictures += [write_figure(out / f"figure8-{step}-{name}", *made) for step, made in drawn.items()]
+        written[name] = pictures
+    return written

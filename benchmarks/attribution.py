@@ -166,7 +166,7 @@ def ratios(title: str, works: dict[str, Callable[[], object]], rounds: int, sent
     print(f"{title}: {told} per sentence")
     for name in others:
         pairs = zip(seconds[name], seconds[last], strict=True)
-        print(f"  {median(first / second for first, second in pairs):.1f}x {name}")
+        print(f"  {median(first / second for first, second in pairs):.2f}x {name}")
 
 
 def links_of(text: Text, scores: dict[int, dict[str, Any]], method: Method) -> Alignment:
@@ -195,14 +195,21 @@ def compare_adaptive(model: Seq2Seq, text: Text, risk: float, gold: str | None) 
         print(f"  AER {told[0]:.2f} with all copies, {told[1]:.2f} adaptive")
 
 
-def compare_attention(model: Seq2Seq, text: Text, rounds: int) -> None:
-    """Prints how much more than a plain forced pass the attention of all layers costs."""
+def compare_forward(model: Seq2Seq, text: Text, rounds: int) -> None:
+    """Prints how much more than a plain forced pass attention costs, and weights and norms of all layers."""
     vocabulary = model.output.out_features
-    methods = [parse("attention")]
+    traced = model.decode(
+        model.encode(model.embed_source(torch.tensor([[END_ID]])), torch.ones(1, 1, dtype=torch.bool)),
+        model.embed_target(torch.tensor([[BEGIN_ID]])),
+        trace=True,
+    )
+    layers = range(len(traced.cross))
+    every = [parse(f"{kind},layer={layer}") for kind in ("attention", "norms") for layer in layers]
     ratios(
-        "attention against one forced pass",
+        "against one forced pass",
         {
-            "attention": lambda: ours(model, text, methods),
+            "attention": lambda: ours(model, text, [parse("attention")]),
+            f"weights and norms of {len(layers)} layers": lambda: ours(model, text, every),
             "forced pass": lambda: force_all(model, text.sources, text.targets, vocabulary=vocabulary),
         },
         rounds,
@@ -289,6 +296,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int)
+    parser.add_argument("--forward", action="store_true", help="only what one forward pass gives: weights and norms")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
@@ -297,7 +305,7 @@ def main() -> None:
     settings, vocabulary = SIZES[arguments.size]
     torch.manual_seed(1)
     model: Seq2Seq = Transformer(settings, vocabulary, vocabulary)
-    text = random_text(vocabulary, arguments.peak_of or 200)
+    text = random_text(vocabulary, arguments.peak_of or 512)
     if arguments.model:
         model, text = real(arguments)
     parameters = parameter_count(model)
@@ -312,6 +320,9 @@ def main() -> None:
     peers = {"Captum": Captum(model, last_only=False), "Captum, last logits only": Captum(model)}
     pieces = sum(map(len, some.targets)) / len(some.targets)
     print(f"{parameters} parameters, {len(some.sources)} sentences, {pieces:.1f} pieces, {arguments.threads} threads")
+    if arguments.forward:
+        compare_forward(model, text, 2 * arguments.rounds + 1)
+        return
     check_same_numbers(model, some)
     tell_open_units(model, some)
     count, rounds = len(some.sources), arguments.rounds
@@ -325,7 +336,7 @@ def main() -> None:
         works["ours"] = lambda: ours(model, some, [SMOOTH], adaptive=arguments.risk, **options)
         ratios("SmoothGrad, adaptive", works, rounds, count)
         compare_adaptive(model, text, arguments.risk, arguments.gold)
-    compare_attention(model, text, 2 * rounds + 1)
+    compare_forward(model, text, 2 * rounds + 1)
     if arguments.memory:
         tell_memory(arguments)
     if arguments.profile:

@@ -9,7 +9,7 @@ from torch import Tensor
 from alignlens.attribution.noise import unit_noise
 from alignlens.attribution.registry import Method
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
-from alignlens.models.contract import Seq2Seq
+from alignlens.models.contract import Attention, Seq2Seq
 
 
 def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, method: Method) -> np.ndarray:
@@ -25,7 +25,7 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
             noise = unit_noise(settings["seed"], number, [copy], *embeddings.shape[1:])
             vectors = vectors + sigma * spread * noise
         copies.append(_copy(model, vectors, embeddings, target, method))
-    if "attention" in method.name:
+    if not method.name.endswith("grad"):
         return torch.stack(copies).mean(0).numpy()
     if settings.get("order", "clip_then_mean") in ("clip_then_mean", "normalise_then_mean"):
         return torch.stack([_normalised(scores) for scores in copies]).mean(0).numpy()
@@ -40,6 +40,8 @@ def _copy(model: Seq2Seq, vectors: Tensor, embeddings: Tensor, target: list[int]
     decoded = model.decode(model.encode(leaf, mask), prefix, trace=True)
     if "attention" in method.name:
         return _attention(model, [layer.weights[0].detach() for layer in decoded.cross], settings)
+    if method.name == "norms":
+        return _norms([_added(layer) for layer in decoded.cross], settings)
     probabilities = torch.softmax(model.logits(decoded.states), -1)[0]
     rows = []
     for position, label in enumerate([*target, END_ID]):
@@ -65,6 +67,27 @@ def _attention(model: Seq2Seq, cross: list[Tensor], settings: dict[str, object])
     weights = torch.stack(cross).mean(0) if layer == "mean" else cross[layer]
     weights = weights.mean(0) if head == "mean" else weights[head]
     return torch.cat((weights[1:], weights[-1:])) if settings["step"] == "in" else weights
+
+
+def _added(layer: Attention) -> Tensor:
+    """Returns what every head adds for every pair, (head, target, source, dim): the tensor that engines must avoid."""
+    weights, values = layer.weights[0].detach(), layer.values[0].detach()
+    heads, rows, columns = weights.shape
+    added = torch.zeros(heads, rows, columns, layer.projection.shape[-1])
+    for head in range(heads):
+        for row in range(rows):
+            for column in range(columns):
+                vector = values[head, column] @ layer.projection[head].detach()
+                added[head, row, column] = weights[head, row, column] * vector
+    return added
+
+
+def _norms(layers: list[Tensor], settings: dict[str, object]) -> Tensor:
+    layer, head = settings["layer"], settings["head"]
+    chosen = layers if layer == "mean" else [layers[layer]]
+    norms = [(added.sum(0) if head == "sum" else added[head]).norm(dim=-1) for added in chosen]
+    scores = torch.stack(norms).mean(0)
+    return torch.cat((scores[1:], scores[-1:])) if settings["step"] == "in" else scores
 
 
 def _normalised(scores: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ GRADIENTS = [
     "ding_grad",
     *(f"ding_smoothgrad,n=8,order={order}" for order in ("clip_then_mean", "mean_then_clip")),
 ]
-EVERYTHING = parse_all(["attention", "smoothed_attention,n=8", *GRADIENTS])
+EVERYTHING = parse_all(["attention", "smoothed_attention,n=8", "norms", *GRADIENTS])
 LEAST_PERCENT = 95
 
 

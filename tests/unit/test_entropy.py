@@ -51,6 +51,18 @@ def test_the_two_means_differ_where_sentences_have_different_lengths() -> None:
     assert found.row_mean == pytest.approx(math.log(8) / 4)
 
 
+def test_scores_that_are_no_distribution_are_made_one() -> None:
+    norms = np.array([[2.0, 2.0], [0.0, 8.0]], dtype=np.float32)
+    assert row_entropies(norms, distribution=False) == pytest.approx([math.log(2), 0.0])
+    found = corpus_entropy([norms, 3 * ONE_HOT[:, :2]], distribution=False)
+    assert found.score_mean == pytest.approx(15 / 6)
+    with pytest.raises(ValueError, match="row 0 is no distribution"):
+        row_entropies(norms)
+    for row in ([0.0, 0.0], [1.0, -0.5], [1.0, math.nan], [1.0, math.inf]):
+        with pytest.raises(ValueError, match="row 0 is no distribution"):
+            row_entropies(np.array([row]), distribution=False)
+
+
 def test_nothing_has_no_mean() -> None:
     found = corpus_entropy([])
     assert (math.isnan(found.sentence_mean), math.isnan(found.row_mean), found.rows) == (True, True, 0)

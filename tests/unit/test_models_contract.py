@@ -231,6 +231,13 @@ def test_the_named_parts_of_an_attention_layer_make_its_output(name: str) -> Non
         made = torch.einsum("bhqk,bhkd,hde->bqe", attention.weights, attention.values, attention.projection)
         assert attention.bias is not None
         assert close(made + attention.bias, output)
+        assert attention.output is not None
+        assert torch.equal(attention.output, output)
+    for layer, attention in zip(layers, memory.attention, strict=False):
+        assert attention.inputs is not None
+        dim = attention.inputs.shape[-1]
+        values = layer.project(attention.inputs)[..., 2 * dim :]
+        assert close(values, attention.values.transpose(1, 2).flatten(2))
 
 
 def source_gradient_agrees_with_differences(model: Seq2Seq) -> bool:

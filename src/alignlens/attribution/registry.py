@@ -54,7 +54,7 @@ class Method:
         """Every parameter, defaults included."""
         return {key: parameter.default for key, parameter in self.spec.parameters.items()} | dict(self.changed)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The canonical text."""
         return ",".join((self.name, *(f"{key}={_shown(value)}" for key, value in self.changed)))

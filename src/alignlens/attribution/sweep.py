@@ -101,10 +101,9 @@ class Sweep:
         embeddings = model.embed_source(sentences.source)
         prefix = model.embed_target(sentences.prefix)
         spread = self._noise.sigma * spread_of(embeddings, sentences.source_mask)
-        means = {
-            method: _Mean((*sentences.labels.shape, sentences.source.shape[1]), embeddings.device)
-            for method in self._methods
-        }
+        kept = _Mean if self._noise.sigma else _Only
+        shape = (*sentences.labels.shape, sentences.source.shape[1])
+        means = {method: kept(shape, embeddings) for method in self._methods}
         sampling = Sampling(sentences.labels_mask, sentences.source_mask, self._copies, self._risk, rows)
         for chosen, copies in sampling:
             some = _select(sentences, chosen)
@@ -258,9 +257,9 @@ class Sweep:
 class _Mean:
     """A running mean over copies, per target position: with adaptive sampling they have different numbers of copies."""
 
-    def __init__(self, shape: tuple[int, ...], device: torch.device) -> None:
-        self._sum = torch.zeros(shape, dtype=torch.float64, device=device)
-        self.used = torch.zeros(shape[:-1], dtype=torch.int64, device=device)
+    def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
+        self._sum = like.new_zeros(shape, dtype=torch.float64)
+        self.used = like.new_zeros(shape[:-1], dtype=torch.int64)
 
     def add(self, chosen: Tensor, rows: Tensor, wanted: Tensor) -> None:
         """Adds rows (sentence, copy, target, source) of chosen sentences at the target positions that are wanted."""
@@ -271,6 +270,21 @@ class _Mean:
     def value(self) -> Tensor:
         """Returns the mean (sentence, target, source)."""
         return self._sum / self.used.clamp(min=1)[..., None]
+
+
+class _Only(_Mean):
+    """The one copy that there is without noise."""
+
+    def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
+        self._rows = like.new_zeros(shape)
+
+    def add(self, chosen: Tensor, rows: Tensor, wanted: Tensor) -> None:
+        """Keeps rows (sentence, 1, target, source) of chosen sentences."""
+        self._rows[chosen] = rows[:, 0]
+
+    def value(self) -> Tensor:
+        """Returns them (sentence, target, source)."""
+        return self._rows
 
 
 def _kind(method: Method, scaled: bool) -> _Kind:

@@ -101,7 +101,7 @@ def test_without_a_file_people_get_a_table(folder: Path, files: Path, capsys: py
     assert call(folder, "--methods", "attention", "grad") == 0
     header, first, second = capsys.readouterr().out.splitlines()
     assert header.startswith("method")
-    assert first.split()[0], second.split()[0] == ("attention", "ding_grad")
+    assert (first.split()[0], second.split()[0]) == ("attention", "ding_grad")
     assert first.split()[-1] == "4"
 
 

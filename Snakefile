@@ -15,6 +15,7 @@
 #   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
 #   attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/   scores/ and links/ of every method; decoding is
 #                                                                   forced or free, direction also bidir
+#   attributions/{dataset}/{model}/{seed}/forced/{direction}/       with cost.json: what methods cost by themselves
 #   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy
 #   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
 #   ding2019/                                                       the study: tables, figures, claims.csv
@@ -40,6 +41,7 @@ include: "rules/score.smk"
 include: "rules/free.smk"
 include: "rules/attribution.smk"
 include: "rules/shards.smk"
+include: "rules/cost.smk"
 include: "rules/ding2019.smk"
 include: "rules/kobayashi2020.smk"
 include: "rules/report.smk"

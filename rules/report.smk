@@ -7,6 +7,8 @@ rule report:
         links=plan.links(),
         models=plan.models(),
         translations=plan.translations(),
+        attributed=plan.attribution.metrics(),
+        costs=plan.attribution.costs(),
         studies=plan.attribution.study_summaries(),
     output:
         page=f"{ROOT}/report.html",
@@ -16,6 +18,7 @@ rule report:
             category="Tables",
         ),
         models=report(plan.model_tables(), caption="../report/models.rst", category="Tables"),
+        methods=report(plan.method_tables(), caption="../report/methods.rst", category="Tables"),
         runtime=expand(f"{ROOT}/report/runtime.{{kind}}", kind=["csv", "md"]),
         curves=report(plan.curves(), caption="../report/curves.rst", category="Figures"),
         heatmaps=report(plan.heatmaps(), caption="../report/heatmap.rst", category="Figures"),

@@ -179,11 +179,17 @@ class Plan:
         """Returns the files of the report."""
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
         tables = (str(self.root / "report" / name) for name in names)
-        return [str(self.root / "report.html"), *tables, *self.model_tables(), *self.curves(), *self.heatmaps()]
+        figures = [*self.curves(), *self.heatmaps()]
+        return [str(self.root / "report.html"), *tables, *self.model_tables(), *self.method_tables(), *figures]
 
     def model_tables(self) -> list[str]:
         """Returns the tables of trained models; none where none are trained."""
         names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.settings.models else []
+        return [str(self.root / "report" / name) for name in names]
+
+    def method_tables(self) -> list[str]:
+        """Returns the tables that compare methods; none where no model was given the reference of scored text."""
+        names = [f"methods.{kind}" for kind in ("html", "csv", "md", "tex")] if self.attribution.costs() else []
         return [str(self.root / "report" / name) for name in names]
 
     def curves(self) -> list[str]:

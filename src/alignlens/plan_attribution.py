@@ -2,6 +2,7 @@
 
     attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/scores/   one matrix per method and sentence
     attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/links/    {method}.{extraction}.pharaoh, entropy.json
+    attributions/{dataset}/{model}/{seed}/forced/{direction}/cost.json     what methods cost by themselves; first seed
     attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
     attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model, seed and decoding
     free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
@@ -16,6 +17,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from alignlens.attribution.registry import in_order, plain
 from alignlens.studies.ding2019.runs import methods as ding2019_methods
 from alignlens.studies.kobayashi2020.runs import methods as kobayashi2020_methods
 from alignlens.studies.protocol import DEV, FORCED, FREE
@@ -85,14 +87,33 @@ class AttributionPlan:
     plan: Plan
 
     def methods(self, dataset: str, model: str, decoding: str) -> list[str]:
-        """Returns the methods that a model is asked with, canonical, each once."""
+        """Returns the methods that a model is asked with, canonical, each once.
+
+        Those are what studies need, all plain ones to compare them, and what the configuration names.
+        """
         settings = self.plan.settings
         run, attribution = self.plan.model(model), asdict(settings.attribution)
         studies = settings.studies if self.plan.has_gold(dataset) else ()
         if decoding == DEV:
             studies = tuple(study for study in studies if study in _CHOOSING and self.plan.has_dev_gold(dataset))
         wanted = [method for study in studies for method in STUDIES[study](run, attribution, decoding)]
-        return list(dict.fromkeys([*wanted, *(() if decoding == DEV else settings.attribution.methods)]))
+        compared = self._plain() if studies and decoding == FORCED else []
+        named = settings.attribution.methods if decoding != DEV else ()
+        return list(dict.fromkeys([*wanted, *compared, *named]))
+
+    def compared(self, dataset: str, model: str) -> list[str]:
+        """Returns the rows of the table that compares methods across studies, in the order of the registry.
+
+        Of all that a model is asked with, these are the plain methods, each once, and those that the configuration
+        names; layers, heads and other variants of a study are not.
+        """
+        rows = {*self._plain(), *self.plan.settings.attribution.methods}
+        return in_order(method for method in self.methods(dataset, model, FORCED) if method in rows)
+
+    def _plain(self) -> list[str]:
+        """Returns every method of the registry with the noise of the tables."""
+        attribution = self.plan.settings.attribution
+        return plain(float(attribution.sigma), attribution.samples)
 
     def runs(self) -> Iterator[Attribution]:
         """Yields every model and seed of a dataset that is asked with any method, for each decoding."""
@@ -146,6 +167,15 @@ class AttributionPlan:
     def metrics(self) -> list[str]:
         """Returns the score files of all runs on datasets with gold links."""
         return [str(self.folder(run) / "metrics.json") for run in self.runs() if self.plan.has_gold(run.dataset)]
+
+    def costs(self) -> list[str]:
+        """Returns where the cost of compared methods goes: of scored forced runs, the first seed of every model."""
+        return [
+            str(self.folder(run) / direction / "cost.json")
+            for run in self.runs()
+            if run.decoding == FORCED and run.seed == self.plan.settings.seeds[0] and self.plan.has_gold(run.dataset)
+            for direction in self.plan.trained_directions(run.dataset)
+        ]
 
     def aligner(self, dataset: str, direction: str, place: int) -> str:
         """Returns the stored aligner that explains the translation (``place`` 0) or the source (1) of a model.
@@ -212,7 +242,7 @@ class AttributionPlan:
     def targets(self) -> list[str]:
         """Returns the final files of attributions and studies."""
         studies = (file for name in self.plan.settings.studies for file in self.study(name))
-        return [*self.links(), *self.metrics(), *studies]
+        return [*self.links(), *self.metrics(), *self.costs(), *studies]
 
     def summary(self) -> list[dict[str, Any]]:
         """Returns what is attributed, for people and for ``--json``: one entry per dataset, model and decoding."""

@@ -74,7 +74,7 @@ def test_attribute_writes_a_distribution_for_every_target_piece(folder: Path, fi
 
 
 def test_a_long_run_tells_how_far_it_is(folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "_PORTION", 2)
+    monkeypatch.setattr(corpus, "PORTION", 2)
     monkeypatch.setattr("alignlens.cli.attribute._MEASURE_EVERY_SECONDS", 0.0)
     attribute(folder, "scores", "--journal", "j.jsonl")
     events = [json.loads(line) for line in (files / "j.jsonl").read_text().splitlines()]
@@ -92,7 +92,7 @@ def test_adaptive_sampling_draws_fewer_copies_and_says_so(folder: Path, files: P
 
 
 def test_parts_together_are_the_bytes_of_one_run(folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "_PORTION", 2)
+    monkeypatch.setattr(corpus, "PORTION", 2)
     about = ["--about", json.dumps({**ABOUT, "decoding": "free"})]
     attribute(folder, "whole", *about)
     for part in ("1", "2", "3"):

@@ -109,7 +109,7 @@ def test_a_short_step_does_not_load_what_it_does_not_use(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "snakemake", "thot", "sacrebleu"})
 
 
-@pytest.mark.parametrize("verb", ["train", "translate", "force", "encoder"])
+@pytest.mark.parametrize("verb", ["train", "translate", "force", "encoder", "cost"])
 def test_asking_a_long_step_for_help_does_not_load_torch(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "sacrebleu"})
 

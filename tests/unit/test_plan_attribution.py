@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
 from alignlens.plan import Plan
 from alignlens.plan_attribution import Cell
@@ -80,6 +81,44 @@ def test_methods_are_those_of_the_studies_and_of_the_configuration_each_once(pro
     nothing = plan(project, studies=[]).attribution
     assert nothing.targets() == []
     assert nothing.summary() == []
+
+
+def test_compared_are_the_plain_methods_and_those_the_configuration_names(project: Path) -> None:
+    more = {"sigma": 0.1, "samples": 5, "noise_seeds": [1, 2], "methods": ["attention,layer=0,head=1"]}
+    asked = plan(project, attribution=more).attribution
+    noisy = {"smoothed_attention", "li_smoothgrad", "ding_smoothgrad"}
+    expected = [f"{name},sigma=0.1,n=5" if name in noisy else name for name in METHODS]
+    assert asked.compared("demo", "wide") == [expected[0], "attention,layer=0,head=1", *expected[1:]]
+    # Methods that no study asks for, as norms once, are there to be compared, with the reference only.
+    assert set(expected) <= set(asked.methods("demo", "wide", "forced"))
+    assert "norms" not in asked.methods("demo", "wide", "free")
+    named = plan(project, attribution={"methods": ["norms,layer=0", "grad"]}, studies=[]).attribution
+    assert named.compared("demo", "wide") == ["norms,layer=0", "ding_grad"]
+
+
+def test_a_new_method_of_the_registry_is_compared_by_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "newest", METHODS["attention"])
+    assert plan(project).attribution.compared("demo", "wide")[-1] == "newest"
+
+
+def test_cost_is_measured_once_per_model_and_direction_with_the_reference(project: Path) -> None:
+    asked = plan(project, seeds=[5, 3]).attribution
+    assert asked.costs() == [
+        f"results/mine/attributions/demo/{model}/5/forced/{direction}/cost.json"
+        for model in ("small", "wide")
+        for direction in ("xa-xb", "xb-xa")
+    ]
+    assert set(asked.costs()) <= set(asked.targets())
+    tables = [f"results/mine/report/methods.{kind}" for kind in ("html", "csv", "md", "tex")]
+    assert asked.plan.method_tables() == tables
+    assert set(tables) <= set(asked.plan.report())
+    for changes in (
+        {"attribution": {"decodings": ["free"]}},
+        {"studies": []},
+        {"datasets": ["multi30k"], "attribution": {"methods": ["attention"]}},
+    ):
+        without = plan(project, **changes)
+        assert without.attribution.costs() == without.method_tables() == [], changes
 
 
 def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:

@@ -13,6 +13,7 @@ import yaml
 from throwaway import TINY, Workspace, make_workspace
 
 from alignlens.alignment.pharaoh import read_links
+from alignlens.attribution.registry import METHODS
 
 pytestmark = pytest.mark.workflow
 EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", "ding2019_study")
@@ -52,13 +53,22 @@ def test_every_method_is_scored_with_the_reference_and_with_the_models_own_trans
         assert {row["links"] for row in free["rows"]} == {"xa-xb", "xb-xa"}
         for row in [*forced["rows"], *free["rows"]]:
             assert 0 <= row["aer"] <= 100
-        names = {row["name"] for row in forced["rows"]}
-        assert names == {row["name"] for row in free["rows"]}
-        assert names == {f"{name}_{kind}" for name in ("li", "ding") for kind in ("grad", "smoothgrad")} | {
+        assert {row["name"] for row in forced["rows"]} == set(METHODS)
+        assert {row["name"] for row in free["rows"]} == {
+            *(f"{name}_{kind}" for name in ("li", "ding") for kind in ("grad", "smoothgrad")),
             "attention",
             "smoothed_attention",
         }
         assert "attention,layer=0,head=0" in {row["method"] for row in free["rows"]}
+
+
+def test_methods_are_compared_with_what_they_cost(finished: Workspace) -> None:
+    table = (finished.results / "report/methods.md").read_text()
+    assert "not measured" not in table
+    rows = list(csv.DictReader((finished.results / "report/methods.csv").read_text().splitlines()))
+    assert {row["method"].partition(",")[0] for row in rows if row["model"]} == set(METHODS)
+    passes = {(row["forward_passes"], row["backward_passes"]) for row in rows if row["method"] == "attention"}
+    assert passes >= {("1.0", "0.0")}
 
 
 def test_links_of_both_directions_are_in_the_orientation_of_the_dataset(finished: Workspace) -> None:
@@ -154,7 +164,7 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
         ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
         ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", "ding2019_study"}),
         ("src/alignlens/report/render.py", {"report", "ding2019_study"}),
-        ("src/alignlens/attribution/sweep.py", {"attribute", "report", *EXTRACTED}),
+        ("src/alignlens/attribution/sweep.py", {"attribute", "measure_cost", "report", *EXTRACTED}),
         ("src/alignlens/tracking/store.py", set()),
     ],
 )

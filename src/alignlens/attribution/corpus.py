@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Found = tuple[int, Matrices]
 
 _WINDOW = 4096  # sentences that are sorted by length together
-_PORTION = 64
+PORTION = 64  # sentences of like length that are computed together
 _WITH_GRADIENTS = 8  # sentences that make work enough for a job, if there are backward passes
 _FEWEST_TOKENS = 64
 
@@ -175,7 +175,7 @@ def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) 
         numbers = np.arange(start, min(start + _WINDOW, len(sources)))
         order = np.lexsort((targets.lengths(numbers), sources.lengths(numbers)))
         # The longest first: what is left for the last worker at the end is then short.
-        for portion in reversed(np.split(numbers[order], range(_PORTION, len(numbers), _PORTION))):
+        for portion in reversed(np.split(numbers[order], range(PORTION, len(numbers), PORTION))):
             if place % of == which:
                 yield portion
             place += 1

@@ -97,5 +97,16 @@ def parse_all(texts: Iterable[str]) -> list[Method]:
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
+def plain(sigma: float, samples: int) -> list[str]:
+    """Returns every method once, at its defaults but for the noise of those that have any: a table of all methods."""
+    return [method(name, {"sigma": sigma, "n": samples}).text for name in METHODS]
+
+
+def in_order(texts: Iterable[str]) -> list[str]:
+    """Returns canonical methods in the order of the registry; settings of one method stay in theirs."""
+    places = {name: place for place, name in enumerate(METHODS)}
+    return sorted(texts, key=lambda text: places[text.partition(",")[0]])
+
+
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

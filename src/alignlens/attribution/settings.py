@@ -30,6 +30,7 @@ class AttributionSettings:
     adaptive: float | None = None  # the risk of a wrong link that stopping early may take
     batch_tokens: int = BATCH_TOKENS
     shards: int = 1
+    cost_sentences: int = 100  # that every method is timed on by itself
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], where: str = "attribution") -> Self:

@@ -34,6 +34,7 @@ VERBS = {
     "force": "score given translations with a trained model (forced decoding)",
     "align": "align text and translation with a trained model and an attribution method",
     "attribute": "score which source pieces mattered for every target piece, by any methods",
+    "cost": "measure what every method costs by itself: seconds and passes",
     "extract": "turn the scores of attribution methods into word links",
     "encoder": "measure the attention weights and norms of an encoder over a text",
     "study": "make the tables, figures and claims of a published study",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from alignlens.cli.figures import write_figure
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
-from alignlens.report import model_tables, tables
+from alignlens.report import method_tables, model_tables, tables
 from alignlens.report.collect import (
     RunId,
     failures_of,
@@ -20,6 +20,7 @@ from alignlens.report.collect import (
     read_records,
     read_test_set,
 )
+from alignlens.report.methods import read_compared
 from alignlens.report.models import ModelId, read_curve, read_models, read_samples
 from alignlens.report.render import latex, markdown
 from alignlens.report.studies import claims_told, read_study, study_tables, summary_files
@@ -166,6 +167,12 @@ def _write(
         shown = [model_tables.models_table(dataset, models, expected.models, failures) for dataset in trained_on]
         _write_tables(out / "models", shown, model_tables.models_form(models), tables_page(title, shown))
 
+    compared = read_compared(results)
+    methods = [method_tables.methods_table(dataset, compared, scored) for dataset in compared.datasets]
+    if methods:
+        form = method_tables.methods_form(compared, scored)
+        _write_tables(out / "methods", methods, form, tables_page(title, methods))
+
     test_sets = {
         dataset: read_test_set(results, dataset, scored)
         for dataset in datasets
@@ -191,6 +198,7 @@ def _write(
         curves={dataset: _write_curves(out, results, dataset, models) for dataset in trained_on},
         samples={dataset: read_samples(results, models, dataset, _SAMPLES) for dataset in trained_on},
         preparations=preparations,
+        methods=methods,
         studies=studies,
         page=page,
     )

@@ -54,6 +54,7 @@ class Contents:
     curves: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     preparations: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    methods: Sequence[Table] = ()
     studies: Sequence[StudySummary] = ()
     page: Path = Path("report.html")
     """Where the page will be: links to the pages of studies are relative to it."""
@@ -88,6 +89,7 @@ def report_page(contents: Contents) -> str:
             for dataset in datasets
         ],
         models=[_models_part(contents, dataset) for dataset in trained_on],
+        methods=[html(table) for table in contents.methods],
         studies=studies_part(contents.studies, contents.page),
         browsable=bool(sentences),
         browser_notes=[

@@ -1,0 +1,32 @@
+# What every compared method costs by itself. A whole attribution cannot tell: its methods share their passes.
+
+
+rule measure_cost:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        source=side_of("test", 0),
+        target=side_of("test", 1),
+    output:
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/{{direction}}/cost.json",
+    log:
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/{{direction}}/cost.log",
+    benchmark:
+        f"{ROOT}/benchmarks/measure_cost/{{dataset}}/{{model}}/{{seed}}/{{direction}}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=lambda wildcards, attempt: attempt * 60,
+    params:
+        methods=lambda wildcards: plan.attribution.compared(wildcards.dataset, wildcards.model),
+        adaptive=ADAPTIVE,
+        sentences=plan.settings.attribution.cost_sentences,
+        batch_tokens=plan.settings.attribution.batch_tokens,
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.cost"),
+    shell:
+        "python -m alignlens cost --model {input.model} --source {input.source} --target {input.target}"
+        " --methods {params.methods} {params.adaptive} --sentences {params.sentences}"
+        " --batch-tokens {params.batch_tokens} --threads {threads} --out {output} --journal {output}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"

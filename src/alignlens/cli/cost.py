@@ -1,0 +1,157 @@
+"""``alignlens cost``: seconds and passes of every attribution method by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens import __version__
+from alignlens.attribution.registry import parse_all
+from alignlens.attribution.settings import BATCH_TOKENS, AttributionSettings
+from alignlens.cli.about import about_of, add_about
+from alignlens.cli.attribute import add_adaptive, check_adaptive
+from alignlens.cli.model_run import model_run
+from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
+from alignlens.errors import ConfigError
+from alignlens.io.atomic import write_json
+from alignlens.io.progress import Progress
+from alignlens.io.text import read_parallel
+from alignlens.tracking.journal import Journal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from alignlens.attribution.registry import Method
+    from alignlens.decoding.translate import TrainedModel
+
+_SENTENCES = AttributionSettings().cost_sentences
+_SECONDS = 20.0
+_MEASURED = ("seconds_per_100", "forward_passes", "backward_passes", "sentences")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser)
+    parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip")
+    parser.add_argument("--target", required=True, metavar="FILE", help="its translation")
+    parser.add_argument(
+        "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
+    )
+    parser.add_argument(
+        "--sentences", type=int, default=_SENTENCES, metavar="N", help=f"evenly spaced pairs (default {_SENTENCES})"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=_SECONDS,
+        metavar="S",
+        help=f"a method ends with the sentences that it is at by then (default {_SECONDS:g})",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
+    add_adaptive(parser)
+    add_compute(parser, BATCH_TOKENS, threads="threads that share the sentences (default: 1, so that numbers compare)")
+    parser.set_defaults(threads=1)
+    add_about(parser)
+    parser.epilog = (
+        "example:\n  alignlens cost --model model --source test.de --target test.en --methods attention ding_grad\n\n"
+        "Every method runs alone, after a warm-up; alignlens attribute shares passes between methods and so takes\n"
+        "less than their sum. Keep the machine free of other work."
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measures the methods one after the other, and prints, writes and records the result."""
+    check_compute(args)
+    check_adaptive(args.adaptive)
+    for option in ("sentences", "seconds"):
+        if not getattr(args, option) > 0:
+            raise ConfigError(f"--{option} {getattr(args, option):g}: must be more than 0")
+    about = about_of(args)
+    methods = parse_all(args.methods)
+    source, target = read_parallel(args.source, args.target)
+    with Journal(args.journal) as journal:
+        params = {"weights": args.weights, "methods": len(methods), "sentences": args.sentences}
+        record = journal.run(**_identity(about), params=params)
+        trained = load(args)
+        ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
+        result = {**about, **_facts(args, trained), "methods": _measured(args, trained, ids, methods)}
+        if args.out:
+            write_json(args.out, result)
+            record.artifact(args.out)
+        record.metrics({f"{name} {_told(row['method'])}": row[name] for row in result["methods"] for name in _MEASURED})
+    if args.json:
+        print(json.dumps(result, ensure_ascii=False))
+    elif not args.out:
+        _print(result["methods"])
+
+
+def _measured(
+    args: argparse.Namespace, trained: TrainedModel, ids: tuple[list[list[int]], list[list[int]]], methods: list[Method]
+) -> list[dict[str, Any]]:
+    from alignlens.attribution.cost import measure
+
+    count = min(args.sentences, len(ids[0]))
+    source, target = ([side[k * len(side) // count] for k in range(count)] for side in ids)
+    rows = []
+    with Progress("cost", count * len(methods)) as progress:
+        for method in methods:
+            found = measure(
+                trained.model,
+                source,
+                target,
+                method,
+                args.seconds,
+                advance=progress.advance,
+                tokens=args.batch_tokens,
+                source_begin=trained.spec.source_begin,
+                adaptive=args.adaptive,
+                workers=workers(args),
+            ).as_json()
+            rows.append({"method": method.text, "name": method.name, **found})
+            progress.advance(count - int(found["sentences"]))  # what it had no time for
+    return rows
+
+
+def _facts(args: argparse.Namespace, trained: TrainedModel) -> dict[str, Any]:
+    """Returns what the seconds depend on besides the model."""
+    import torch
+
+    from alignlens.attribution.gradients.compiled import library
+
+    compiled = library()
+    return {
+        "weights": args.weights,
+        "threads": args.threads,
+        "device": next(trained.model.parameters()).device.type,
+        "adaptive": args.adaptive,
+        "batch_tokens": args.batch_tokens,
+        "sentences": args.sentences,
+        "seconds": args.seconds,
+        "compiled_steps": None if compiled is None else Path(compiled._name).name.partition(".")[0],
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "versions": {"alignlens": __version__, "python": platform.python_version(), "torch": torch.__version__},
+    }
+
+
+def _identity(about: dict[str, Any]) -> dict[str, Any]:
+    """Returns the run's name (``demo · xa-xb · transformer · s1 · cost``) among those of scored methods."""
+    return {**model_run(about, "cost"), "experiment": "attribution", "identity": {**about, "step": "cost"}}
+
+
+def _told(method: str) -> str:
+    """Returns a method in letters that the name of a metric may have."""
+    return method.replace(",", " ").replace("=", " ")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    width = max(len("method"), *(len(row["method"]) for row in rows))
+    print(f"{'method':<{width}}  seconds per 100  forward  backward  sentences")
+    for row in rows:
+        print(
+            f"{row['method']:<{width}}  {row['seconds_per_100']:>15.3f}  {row['forward_passes']:>7.1f}  "
+            f"{row['backward_passes']:>8.1f}  {row['sentences']:>9}"
+        )

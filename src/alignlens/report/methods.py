@@ -1,0 +1,111 @@
+"""Attributed models of a results folder, to compare methods: scores with the reference, and what each method costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.attribution.registry import in_order, plain
+from alignlens.errors import InputError
+from alignlens.io.text import read_lines
+from alignlens.studies.protocol import DING, FORCED
+from alignlens.studies.results import ModelRun, Results, Score, read_results, without_noise_seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignlens.studies.results import Dataset
+
+COST_FILES = "attributions/*/*/*/forced/*/cost.json"
+_ADVICE = "Measure again with: alignlens cost."
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """What a method took by itself with one model: per 100 sentences, and passes per sentence."""
+
+    dataset: str
+    model: str
+    seed: str
+    direction: str
+    method: str
+    seconds: float
+    cpu_seconds: float
+    forward_passes: float
+    backward_passes: float
+    sentences: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What there is to compare; methods that differ in the seed of their noise are one."""
+
+    found: Results
+    costs: tuple[MethodCost, ...] = ()
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        """Returns the datasets on which models were asked with the reference."""
+        return [dataset for dataset in self.found.datasets if self.models(dataset.name)]
+
+    def models(self, dataset: str) -> dict[str, str]:
+        """Returns the architecture of every model of a dataset."""
+        return {run.model: run.architecture for run in self.runs(dataset)}
+
+    def runs(self, dataset: str, model: str | None = None) -> list[ModelRun]:
+        """Returns the seeds of a dataset's models, or of one of them."""
+        runs = self.found.runs(dataset, decoding=FORCED)
+        return [run for run in runs if model in (None, run.model)]
+
+    def methods(self, dataset: str, model: str) -> list[str]:
+        """Returns the methods to compare: those of the registry with the noise of the tables, and all with a cost."""
+        protocol = self.found.protocol
+        scored = {method for run in self.runs(dataset, model) for method in run.methods()}
+        shown = scored & set(plain(protocol.sigma, protocol.samples))
+        timed = {cost.method for cost in self.costs if (cost.dataset, cost.model) == (dataset, model)}
+        return in_order(sorted(shown | timed))
+
+    def scores(self, dataset: str, model: str, method: str, links: str) -> list[Score]:
+        """Returns the scores of a method for some links, of all model and noise seeds."""
+        return [score for run in self.runs(dataset, model) for score in run.find(method, links, DING)]
+
+    def costs_of(self, dataset: str, model: str, method: str) -> list[MethodCost]:
+        """Returns what a method costs, by direction; nothing if nobody measured."""
+        wanted = (dataset, model, method)
+        return [cost for cost in self.costs if (cost.dataset, cost.model, cost.method) == wanted]
+
+
+def read_compared(results: Path) -> Compared:
+    """Returns the scores and costs of a results folder; what is not there is missing, what is damaged an InputError."""
+    costs = [cost for path in sorted(results.glob(COST_FILES)) for cost in read_costs(path)]
+    return Compared(read_results(results), tuple(costs))
+
+
+def read_costs(path: Path) -> list[MethodCost]:
+    """Returns the costs in a file, which belong to the model and direction that its path names."""
+    *_, dataset, model, seed, _, direction, _ = path.parts
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+        threads = int(content["threads"])
+        return [_cost(row, threads, (dataset, model, seed, direction)) for row in content["methods"]]
+    except json.JSONDecodeError as error:
+        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, _ADVICE) from None
+    except KeyError as error:
+        raise InputError(f"{error} is missing.", path, advice=_ADVICE) from None
+    except (TypeError, ValueError) as error:
+        raise InputError(f"unexpected value ({error}).", path, advice=_ADVICE) from None
+
+
+def _cost(row: dict[str, Any], threads: int, names: tuple[str, str, str, str]) -> MethodCost:
+    return MethodCost(
+        *names,
+        method=without_noise_seed(str(row["method"])),
+        seconds=float(row["seconds_per_100"]),
+        cpu_seconds=float(row["cpu_seconds_per_100"]),
+        forward_passes=float(row["forward_passes"]),
+        backward_passes=float(row["backward_passes"]),
+        sentences=int(row["sentences"]),
+        threads=threads,
+    )

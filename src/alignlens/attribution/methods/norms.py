@@ -29,17 +29,20 @@ SPEC = MethodSpec(
 
 
 def transformed(attention: Attention) -> Tensor:
-    """Returns f(x) of every head and key, (head, batch, key, dim)."""
-    batch, heads, keys, head_dim = attention.values.shape
-    # One product per head over all keys: with the batch outside, it would be many small ones.
-    flat = attention.values.transpose(0, 1).reshape(heads, batch * keys, head_dim)
-    return flat.bmm(attention.projection).view(heads, batch, keys, -1)
+    """Returns f(x) of every head and key, (batch, head, key, dim)."""
+    batch, heads, keys, _ = attention.values.shape
+    return _transformed(attention).view(heads, batch, keys, -1).transpose(0, 1)
+
+
+def _transformed(attention: Attention) -> Tensor:
+    """Returns the same as (head, batch x key, dim): one product per head, where batches outside would make many."""
+    return attention.values.transpose(0, 1).flatten(1, 2).bmm(attention.projection)
 
 
 def of_heads(attention: Attention) -> Tensor:
     """Returns the norms of what every head adds, (batch, head, query, key)."""
-    sizes: Tensor = transformed(attention).norm(dim=-1)  # (head, batch, key)
-    return attention.weights * sizes.transpose(0, 1)[:, :, None]
+    sizes: Tensor = transformed(attention).norm(dim=-1)
+    return attention.weights * sizes[:, :, None]
 
 
 def of_layer(attention: Attention, head: str | int = "sum") -> Tensor:
@@ -53,7 +56,7 @@ def of_layer(attention: Attention, head: str | int = "sum") -> Tensor:
         member(range(attention.weights.shape[1]), head, "head")
         return of_heads(attention)[:, int(head)]
     batch, heads, queries, keys = attention.weights.shape
-    vectors = transformed(attention).flatten(1, 2).transpose(0, 1)  # (batch x key, head, dim)
+    vectors = _transformed(attention).transpose(0, 1)  # (batch x key, head, dim)
     products = vectors @ vectors.transpose(1, 2)
     weights = attention.weights.permute(0, 3, 2, 1).reshape(batch * keys, queries, heads)
     squares = ((weights @ products) * weights).sum(-1)

@@ -18,7 +18,9 @@
 #   attributions/{dataset}/{model}/{seed}/forced/{direction}/       with cost.json: what methods cost by themselves
 #   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy
 #   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
-#   ding2019/                                                       the study: tables, figures, claims.csv
+#   encoders/{encoder}/                                             statistics of pretrained encoders; those of ours are
+#                                                                   in encoders/{dataset}/{direction}/{model}/{seed}/
+#   ding2019/, kobayashi2020/                                       the studies: tables, figures, claims.csv
 #   report.html, report/                                            the page; its tables and figures
 from snakemake.utils import min_version
 
@@ -42,6 +44,7 @@ include: "rules/free.smk"
 include: "rules/attribution.smk"
 include: "rules/shards.smk"
 include: "rules/cost.smk"
+include: "rules/encoders.smk"
 include: "rules/ding2019.smk"
 include: "rules/kobayashi2020.smk"
 include: "rules/report.smk"

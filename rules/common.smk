@@ -1,6 +1,7 @@
 # The configuration, checked before anything else, and the names that rules share.
 import json
 import os
+import re
 import sys
 from pathlib import Path
 

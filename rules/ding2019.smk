@@ -3,15 +3,15 @@
 
 rule ding2019:
     input:
-        plan.attribution.study("ding2019"),
+        plan.studies.files("ding2019"),
 
 
 rule ding2019_study:
     input:
-        plan.attribution.study_inputs("ding2019"),
+        plan.studies.inputs("ding2019"),
     output:
         report(
-            plan.attribution.study("ding2019"),
+            plan.studies.files("ding2019"),
             caption="../report/ding2019.rst",
             category="Studies",
             subcategory="ding2019",

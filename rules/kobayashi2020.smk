@@ -3,15 +3,15 @@
 
 rule kobayashi2020:
     input:
-        plan.attribution.study("kobayashi2020"),
+        plan.studies.files("kobayashi2020"),
 
 
 rule kobayashi2020_study:
     input:
-        plan.attribution.study_inputs("kobayashi2020"),
+        plan.studies.inputs("kobayashi2020"),
     output:
         report(
-            plan.attribution.study("kobayashi2020"),
+            plan.studies.files("kobayashi2020"),
             caption="../report/kobayashi2020.rst",
             category="Studies",
             subcategory="kobayashi2020",

@@ -9,7 +9,7 @@ rule report:
         translations=plan.translations(),
         attributed=plan.attribution.metrics(),
         costs=plan.attribution.costs(),
-        studies=plan.attribution.study_summaries(),
+        studies=plan.studies.summaries(),
     output:
         page=f"{ROOT}/report.html",
         tables=report(

@@ -9,7 +9,8 @@
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
-    attributions/, free/, ding2019/                                see ``plan_attribution``
+    attributions/, free/                                           see ``plan_attribution``
+    encoders/, ding2019/, kobayashi2020/                           see ``plan_studies``
     report.html, report/                                           the page; its tables and figures
 
 Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
 from alignlens.plan_attribution import AttributionPlan
+from alignlens.plan_studies import StudyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -140,6 +142,11 @@ class Plan:
         """Returns the part of the plan that asks models what they looked at."""
         return AttributionPlan(self)
 
+    @property
+    def studies(self) -> StudyPlan:
+        """Returns the part of the plan that ends in the tables of papers."""
+        return StudyPlan(self)
+
     def run_folder(self, kind: str, dataset: str, run: AlignerRun) -> Path:
         """Returns the folder of an aligner run under ``aligners``, ``links`` or ``scores``."""
         return self.root / kind / dataset / run.name / run.text / run.size
@@ -213,7 +220,7 @@ class Plan:
     def targets(self) -> list[str]:
         """Returns the final files of the whole configuration."""
         models = [*self.models(), *self.translations()]
-        links = [*self.links(), *self.metrics(), *self.attribution.targets()]
+        links = [*self.links(), *self.metrics(), *self.attribution.targets(), *self.studies.targets()]
         return [*self.pieces(), *models, *links, *self.report()]
 
     def preparation_settings(self) -> dict[str, Any]:
@@ -248,7 +255,7 @@ class Plan:
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
             "attributions": self.attribution.summary(),
-            "studies": [name for name in self.settings.studies if self.attribution.study(name)],
+            "studies": [name for name in self.settings.studies if self.studies.files(name)],
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],
         }

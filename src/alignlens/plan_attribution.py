@@ -1,4 +1,4 @@
-"""The part of the path grammar that attributions and studies add to ``results/<preset>/``.
+"""The part of the path grammar that attributions add to ``results/<preset>/``.
 
     attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/scores/   one matrix per method and sentence
     attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/links/    {method}.{extraction}.pharaoh, entropy.json
@@ -6,7 +6,6 @@
     attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
     attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model, seed and decoding
     free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
-    ding2019/, kobayashi2020/                                              the studies: tables, figures, claims.csv
 
 A decoding is ``forced`` (the reference), ``free`` (the model's own translation) or ``dev``: the reference of the dev
 text, where a study chooses a layer. Links are in the orientation of the dataset, free ones in that of the model.
@@ -38,24 +37,6 @@ STUDIES: dict[str, Callable[[ModelRun, Mapping[str, Any], str], Sequence[str]]] 
 }
 #: Studies that choose a setting on gold links of the dev text.
 _CHOOSING = ("kobayashi2020",)
-_KINDS = ("html", "csv", "md", "tex")
-
-
-def _tables(*names: str) -> list[str]:
-    return [f"{name}.{kind}" for name in names for kind in _KINDS]
-
-
-#: What a study always ends in, its page first; figures are on the page, and beside it where there is something to draw.
-STUDY_FILES: dict[str, Sequence[str]] = {
-    "ding2019": (
-        "index.html",
-        "claims.csv",
-        "samples.csv",
-        "summary.json",
-        *_tables("table1", "table2", "table3", "variants"),
-    ),
-    "kobayashi2020": ("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *_tables("table3")),
-}
 ONLINE_ALIGNER = "fast_align"
 SYMMETRISED = "bidir"
 
@@ -92,11 +73,8 @@ class AttributionPlan:
         Those are what studies need, all plain ones to compare them, and what the configuration names.
         """
         settings = self.plan.settings
-        run, attribution = self.plan.model(model), asdict(settings.attribution)
         studies = settings.studies if self.plan.has_gold(dataset) else ()
-        if decoding == DEV:
-            studies = tuple(study for study in studies if study in _CHOOSING and self.plan.has_dev_gold(dataset))
-        wanted = [method for study in studies for method in STUDIES[study](run, attribution, decoding)]
+        wanted = [method for study in studies for method in self._of_study(study, dataset, model, decoding)]
         compared = self._plain() if studies and decoding == FORCED else []
         named = settings.attribution.methods if decoding != DEV else ()
         return list(dict.fromkeys([*wanted, *compared, *named]))
@@ -114,6 +92,19 @@ class AttributionPlan:
         """Returns every method of the registry with the noise of the tables."""
         attribution = self.plan.settings.attribution
         return plain(float(attribution.sigma), attribution.samples)
+
+    def _of_study(self, study: str, dataset: str, model: str, decoding: str) -> Sequence[str]:
+        if decoding == DEV and not (study in _CHOOSING and self.plan.has_dev_gold(dataset)):
+            return ()
+        return STUDIES[study](self.plan.model(model), asdict(self.plan.settings.attribution), decoding)
+
+    def asked_by(self, study: str) -> list[Attribution]:
+        """Returns the runs on datasets with gold links that a study asks for methods."""
+        return [
+            run
+            for run in self.runs()
+            if self.plan.has_gold(run.dataset) and self._of_study(study, run.dataset, run.model, run.decoding)
+        ]
 
     def runs(self) -> Iterator[Attribution]:
         """Yields every model and seed of a dataset that is asked with any method, for each decoding."""
@@ -166,7 +157,11 @@ class AttributionPlan:
 
     def metrics(self) -> list[str]:
         """Returns the score files of all runs on datasets with gold links."""
-        return [str(self.folder(run) / "metrics.json") for run in self.runs() if self.plan.has_gold(run.dataset)]
+        return [self.scores(run) for run in self.runs() if self.plan.has_gold(run.dataset)]
+
+    def scores(self, run: Attribution) -> str:
+        """Returns the score file of a run."""
+        return str(self.folder(run) / "metrics.json")
 
     def costs(self) -> list[str]:
         """Returns where the cost of compared methods goes: of scored forced runs, the first seed of every model."""
@@ -194,55 +189,9 @@ class AttributionPlan:
         settings = self.plan.settings
         return [dataset.name for dataset in settings.datasets if settings.models and self.plan.has_gold(dataset.name)]
 
-    def study(self, name: str) -> list[str]:
-        """Returns the files of a study; none if no model is trained on a dataset with gold links."""
-        if name not in self.plan.settings.studies or not self.scored_datasets():
-            return []
-        return [str(self.plan.root / name / file) for file in STUDY_FILES[name]]
-
-    def study_inputs(self, name: str) -> list[str]:
-        """Returns what a study reads: scores of methods, aligners and translations, and what its figures show."""
-        if not self.study(name):
-            return []
-        scored = set(self.scored_datasets())
-        aligners = [
-            str(self.plan.run_folder("scores", dataset.name, run) / "metrics.json")
-            for dataset, run in self.plan.aligner_runs()
-            if dataset.name in scored
-        ]
-        translations = [
-            str(self.plan.root / "translations" / dataset.name / direction / run.name / str(seed) / "bleu.json")
-            for dataset, direction, run, seed in self.plan.model_runs()
-            if dataset.name in scored
-        ]
-        return [*self.metrics(), *aligners, *translations, *self._matrices(), *self._texts()]
-
-    def _matrices(self) -> list[str]:
-        """Returns the folders of scores of forced decoding, for heatmaps and for what the runner-up changes."""
-        return [
-            str(self.folder(run) / direction / "scores")
-            for run in self.runs()
-            if run.decoding == FORCED and self.plan.has_gold(run.dataset)
-            for direction in self.plan.trained_directions(run.dataset)
-        ]
-
-    def _texts(self) -> list[str]:
-        """Returns test texts in pieces and their gold links."""
-        files = [
-            (f"pieces/{dataset}/test.source", f"pieces/{dataset}/test.target", f"data/{dataset}/test.gold")
-            for dataset in self.scored_datasets()
-        ]
-        return [str(self.plan.root / name) for names in files for name in names]
-
-    def study_summaries(self) -> list[str]:
-        """Returns what the report shows of the studies."""
-        files = (file for name in self.plan.settings.studies for file in self.study(name))
-        return [file for file in files if file.endswith("/summary.json")]
-
     def targets(self) -> list[str]:
-        """Returns the final files of attributions and studies."""
-        studies = (file for name in self.plan.settings.studies for file in self.study(name))
-        return [*self.links(), *self.metrics(), *self.costs(), *studies]
+        """Returns the final files of attributions."""
+        return [*self.links(), *self.metrics(), *self.costs()]
 
     def summary(self) -> list[dict[str, Any]]:
         """Returns what is attributed, for people and for ``--json``: one entry per dataset, model and decoding."""

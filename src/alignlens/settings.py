@@ -76,6 +76,7 @@ class Settings:
     aligners: tuple[AlignerRun, ...]
     symmetrizations: tuple[str, ...]
     studies: tuple[str, ...]
+    encoders: Mapping[str, Any]
     attribution: AttributionSettings
     interval: Mapping[str, Any]
     seed: int
@@ -119,6 +120,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         aligners=tuple(runs),
         symmetrizations=tuple(filled["symmetrizations"]),
         studies=tuple(filled["studies"]),
+        encoders=filled["encoders"],
         attribution=AttributionSettings.from_json(filled["attribution"], f"{label}.attribution"),
         interval=filled["interval"],
         seed=filled["seed"],

@@ -66,8 +66,14 @@ def test_imports_follow_the_flow(project: Path) -> None:
                 continue
             if room == "environment":
                 allowed = target in ("tracking.address", "settings")
-            elif room in ("settings", "plan", "plan_attribution"):
-                allowed = target in REGISTRIES or target_room in ("io", "settings", "plan", "plan_attribution")
+            elif room in ("settings", "plan", "plan_attribution", "plan_studies"):
+                allowed = target in REGISTRIES or target_room in (
+                    "io",
+                    "settings",
+                    "plan",
+                    "plan_attribution",
+                    "plan_studies",
+                )
             else:
                 allowed = target_room in ORDER and room in ORDER and ORDER.index(target_room) < ORDER.index(room)
             assert allowed, f"{name} may not import {target}"

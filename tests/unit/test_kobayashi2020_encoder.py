@@ -56,7 +56,7 @@ def test_the_claims_hold_in_print_and_nothing_needs_saying() -> None:
     for name, finding in found.items():
         assert finding.passed is True, name
         assert finding.numbers, name
-        assert "transfer" not in finding.reason
+        assert "transfer" not in finding.remark
     assert found["K04"].numbers == "[CLS] -0.34, [SEP] -0.69, punctuation -0.25"
 
 
@@ -88,17 +88,17 @@ def test_every_claim_can_fail() -> None:
 
 def test_another_encoder_is_a_transfer_test_and_says_what_is_missing() -> None:
     found = judge_encoder(measured(BERT)[0])
-    assert all(finding.reason.startswith("transfer test: tiny") for finding in found.values())
+    assert all(finding.remark.startswith("transfer test: tiny") for finding in found.values())
     assert all(finding.passed is not None for finding in found.values())
     own = measured(OWN)[0]
     own["facts"]["frequency"] = None
     found = judge_encoder(own)
     for name in ("K02", "K03", "K04", "K05"):
         assert found[name].passed is None
-        assert found[name].reason == "transfer test: tiny; the encoder has no [CLS] and no [SEP]"
+        assert found[name].remark == "transfer test: tiny; the encoder has no [CLS] and no [SEP]"
     for name in ("K06", "K07"):
         assert found[name].passed is None
-        assert "no frequency ranks" in found[name].reason
+        assert "no frequency ranks" in found[name].remark
     assert found["K01"].passed is not None
     assert found["K15"].passed is True
 
@@ -106,14 +106,14 @@ def test_another_encoder_is_a_transfer_test_and_says_what_is_missing() -> None:
 def test_a_folder_that_is_only_called_like_the_paper_s_encoder_is_no_reproduction() -> None:
     statistics = printed()
     statistics["facts"]["layers"] = 6
-    assert judge_encoder(statistics)["K01"].reason == "transfer test: bert-base-uncased"
+    assert judge_encoder(statistics)["K01"].remark == "transfer test: bert-base-uncased"
 
 
 def test_a_sampled_correlation_is_said() -> None:
     statistics = printed()
     statistics["correlations"]["other"] |= {"exact": False, "sequences": 992, "sequences_used": 9}
-    assert "other over 9 of 992 sequences" in RULES["K05"](statistics).reason
-    assert "other" not in RULES["K04"](statistics).reason
+    assert "other over 9 of 992 sequences" in RULES["K05"](statistics).remark
+    assert "other" not in RULES["K04"](statistics).remark
 
 
 def test_tables_put_print_beside_ours() -> None:

@@ -25,8 +25,9 @@ def normal(name: str) -> str:
 def test_every_dependency_is_in_the_lock_and_the_environment_agrees(project: Path) -> None:
     lock = pins((project / "requirements.lock").read_text().splitlines())
     declared = tomllib.loads((project / "pyproject.toml").read_text())["project"]
-    names = [normal(re.split(r"[<>=]", text)[0]) for text in declared["dependencies"]]
-    for name in [*names, *(normal(re.split(r"[<>=]", text)[0]) for text in declared["optional-dependencies"]["dev"])]:
+    extras = declared["optional-dependencies"]
+    names = [normal(re.split(r"[<>=]", text)[0]) for text in (*declared["dependencies"], *extras["encoders"])]
+    for name in [*names, *(normal(re.split(r"[<>=]", text)[0]) for text in extras["dev"])]:
         assert name in lock, f"{name} is not pinned"
     environment = yaml.safe_load((project / "envs" / "alignlens.yaml").read_text())
     listed = next(entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))

@@ -11,7 +11,7 @@ import pytest
 from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
 from alignlens.plan import Plan
-from alignlens.plan_attribution import Cell
+from alignlens.plan_attribution import STUDIES, Cell
 from alignlens.settings import load_settings
 
 MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
@@ -31,7 +31,7 @@ def test_every_model_seed_and_decoding_ends_in_one_metrics_file(project: Path) -
         for decoding in ("forced", "free")
     ]
     assert set(asked.metrics()) <= set(asked.targets()) <= set(asked.plan.targets())
-    assert "results/mine/ding2019/claims.csv" in asked.targets()
+    assert "results/mine/ding2019/claims.csv" in asked.plan.studies.targets()
     only = plan(project, attribution={"decodings": ["free"]}).attribution
     assert {Path(path).parent.name for path in only.metrics()} == {"free"}
 
@@ -77,7 +77,7 @@ def test_methods_are_those_of_the_studies_and_of_the_configuration_each_once(pro
     without = plan(project, attribution=more, studies=[]).attribution
     assert without.methods("demo", "wide", "forced") == ["attention,layer=0,head=1", "ding_grad"]
     assert without.metrics()
-    assert without.study("ding2019") == without.study_inputs("ding2019") == []
+    assert without.plan.studies.files("ding2019") == without.plan.studies.inputs("ding2019") == []
     nothing = plan(project, studies=[]).attribution
     assert nothing.targets() == []
     assert nothing.summary() == []
@@ -123,18 +123,18 @@ def test_cost_is_measured_once_per_model_and_direction_with_the_reference(projec
 
 def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:
     alone = plan(project, datasets=["multi30k"]).attribution
-    assert alone.targets() == alone.study("ding2019") == []
+    assert alone.targets() == alone.plan.studies.files("ding2019") == []
     beside = plan(project, datasets=["multi30k", "demo"]).attribution
     assert beside.targets()
-    assert not any("multi30k" in path for path in [*beside.targets(), *beside.study_inputs("ding2019")])
+    assert not any("multi30k" in path for path in [*beside.targets(), *beside.plan.studies.inputs("ding2019")])
     # Methods that are asked for by name still end in links.
     asked = plan(project, datasets=["multi30k"], attribution={"methods": ["attention"]}).attribution
-    assert asked.metrics() == asked.study("ding2019") == []
+    assert asked.metrics() == asked.plan.studies.files("ding2019") == []
     assert "results/mine/attributions/multi30k/wide/1/forced/bidir/links" in asked.targets()
 
 
 def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None:
-    inputs = plan(project, aligners=[{"name": "ibm4"}]).attribution.study_inputs("ding2019")
+    inputs = plan(project, aligners=[{"name": "ibm4"}]).studies.inputs("ding2019")
     assert "results/mine/scores/demo/ibm4/offline/all/metrics.json" in inputs
     assert "results/mine/attributions/demo/small/1/free/metrics.json" in inputs
     assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
@@ -146,12 +146,12 @@ def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None
         for direction in ("xa-xb", "xb-xa")
     }
     assert {f"results/mine/{name}" for name in ("pieces/demo/test.source", "data/demo/test.gold")} <= set(inputs)
-    assert not any("test.gold" in path for path in plan(project, studies=[]).attribution.study_inputs("ding2019"))
+    assert not any("test.gold" in path for path in plan(project, studies=[]).studies.inputs("ding2019"))
 
 
 def test_the_report_shows_the_studies_of_the_configuration(project: Path) -> None:
-    assert plan(project).attribution.study_summaries() == ["results/mine/ding2019/summary.json"]
-    assert plan(project, studies=[]).attribution.study_summaries() == []
+    assert plan(project).studies.summaries() == ["results/mine/ding2019/summary.json"]
+    assert plan(project, studies=[]).studies.summaries() == []
 
 
 def test_free_decoding_is_scored_by_the_online_aligner_that_saw_most(project: Path) -> None:
@@ -186,7 +186,43 @@ def test_the_summary_counts_methods_and_jobs(
     assert "study" not in told
     assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["studies"] == ["ding2019"]
+    assert summary["studies"] == ["ding2019", "kobayashi2020"]
     assert [(entry["model"], entry["decoding"]) for entry in summary["attributions"]] == [
-        (model, decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")
+        *((model, decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")),
+        ("transformer", "dev"),
     ]
+
+
+def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path) -> None:
+    asked = plan(project, studies=["kobayashi2020"]).attribution
+    folder = "results/mine/attributions/demo/wide/1"
+    assert asked.cells("demo", "wide", "1", "dev") == [
+        Cell(name, f"{folder}/dev/{name}/links", "results/mine/data/demo/dev.gold") for name in ("xa-xb", "xb-xa")
+    ]
+    assert asked.is_turned(dataset="demo", decoding="dev", direction="xb-xa", model="wide", seed="1")
+    forced, dev = (asked.methods("demo", "wide", decoding) for decoding in ("forced", "dev"))
+    assert set(dev) < set(forced)
+    assert {"norms,layer=1,step=in", "attention,layer=0"} <= set(dev)
+    assert {"norms,layer=1,head=3,step=in", "ding_smoothgrad"} <= set(forced) - set(dev)
+    # Only Transformers have layers to choose from, and only gold links of the dev text can tell.
+    assert asked.methods("demo", "small", "dev") == []
+    assert plan(project).attribution.methods("demo", "wide", "dev") == []
+    without = plan(project, studies=["kobayashi2020"], datasets=["deen"]).attribution
+    assert without.methods("deen", "wide", "dev") == []
+    assert "norms,layer=0" in without.methods("deen", "wide", "forced")
+
+
+def test_a_study_waits_for_what_it_asks_only(project: Path) -> None:
+    encoders = {"models": {"minilm": "minilm", "mine": "some/folder", "none": None}}
+    both = plan(project, studies=["ding2019", "kobayashi2020"], encoders=encoders).studies
+    metrics = {name: {p for p in both.inputs(name) if "attributions" in p and p.endswith("json")} for name in STUDIES}
+    folder = "results/mine/attributions/demo"
+    assert metrics["kobayashi2020"] == {f"{folder}/wide/1/{decoding}/metrics.json" for decoding in ("forced", "dev")}
+    assert metrics["ding2019"] == {
+        f"{folder}/{model}/1/{decoding}/metrics.json" for model in MODELS for decoding in ("forced", "free")
+    }
+    measured = {path for path in both.inputs("kobayashi2020") if "/encoders/" in path}
+    root = "results/mine/encoders"
+    assert measured == {f"{root}/minilm", f"{root}/mine", f"{root}/demo/xa-xb/wide/1"}
+    assert not any("/encoders/" in path for path in both.inputs("ding2019"))
+    assert not any("translations" in path for path in both.inputs("kobayashi2020"))

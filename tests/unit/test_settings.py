@@ -150,7 +150,7 @@ def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inh
     base = project / "config" / "config.yaml"
     demo = load_settings(read_config([base]), project)
     assert [run.architecture for run in demo.models] == ["lstm", "fconv", "transformer"]
-    assert (demo.directions, demo.seeds, demo.studies) == ("both", (1,), ("ding2019",))
+    assert (demo.directions, demo.seeds, demo.studies) == ("both", (1,), ("ding2019", "kobayashi2020"))
     for path in sorted((project / "config" / "presets").glob("*.yaml")):
         settings = load_settings(read_config([base, path]), project)
         assert settings.models, path.stem

@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, required=False)
     parser.add_argument("--source", metavar="FILE", help="tokenised text for --model, plain or gzip")
     parser.add_argument("--counts", type=Path, metavar="DIR", help="token store of the model's training source")
+    parser.add_argument("--name", metavar="NAME", help="what to call the encoder (default: the name of its folder)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for statistics and samples")
     parser.add_argument("--sequences", type=int, default=992, metavar="N", help="most sequences (default 992)")
     parser.add_argument("--tokens", type=int, default=128, metavar="N", help="most tokens of two paragraphs (128)")

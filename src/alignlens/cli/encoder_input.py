@@ -46,7 +46,9 @@ class EncoderInput:
 
 
 def encoder_name(args: argparse.Namespace) -> str:
-    """Returns what to call the encoder: the packaged name, or the name of its folder."""
+    """Returns what to call the encoder: the given name, the packaged one, or that of its folder."""
+    if args.name:
+        return str(args.name)
     return str(args.encoder if args.encoder == "minilm" else Path(args.encoder or args.model).resolve().name)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from alignlens.report.html import Picture
     from alignlens.report.render import Table
     from alignlens.report.study_page import Section
+    from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve, Head
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.results import Results
@@ -30,6 +31,7 @@ def build(results: Results, out: Path) -> Built:
     from alignlens.report.study_page import Section
     from alignlens.studies.kobayashi2020 import layers
     from alignlens.studies.kobayashi2020.claims import judge
+    from alignlens.studies.kobayashi2020.encoders import read_encoders
     from alignlens.studies.kobayashi2020.shares import COLUMNS, records, shares
     from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
 
@@ -45,7 +47,9 @@ def build(results: Results, out: Path) -> Built:
         Section(dataset, shown, figures.get(dataset, ()), "no decoder layers were scored")
         for dataset, shown in tables.items()
     ]
-    verdicts = judge(results, curves, found)
+    encoders = read_encoders(results.folder)
+    sections += _write_encoders(out, encoders)
+    verdicts = judge(results, curves, found, encoders)
     facts = [
         ("datasets", ", ".join(dataset.name for dataset in results.datasets)),
         (
@@ -53,6 +57,7 @@ def build(results: Results, out: Path) -> Built:
             ", ".join(dict.fromkeys(curve.setting.model for curve in curves)) or "no Transformer was attributed",
         ),
         ("model seeds", ", ".join(dict.fromkeys(seed for curve in curves for seed in curve.seeds)) or "none"),
+        ("encoders", ", ".join(encoder.name for encoder in encoders) or "none measured"),
         ("intervals", "; ".join(results.intervals) or "not recorded"),
     ]
     return Built(
@@ -61,7 +66,7 @@ def build(results: Results, out: Path) -> Built:
         verdicts,
         sections,
         facts,
-        ["table3", "layers", "heads", "shares"],
+        ["table3", "layers", "heads", "shares", *(["encoders"] if encoders else [])],
         {"error_rates": short_error_rates(results, curves)},
         metrics(curves),
     )
@@ -119,3 +124,28 @@ def _write_figures(
                 pictures += [write_figure(out / f"figure8-{step}-{name}", *made) for step, made in drawn.items()]
         written[name] = pictures
     return written
+
+
+def _write_encoders(out: Path, encoders: Sequence[EncoderResult]) -> list[Section]:
+    """Writes the tables and figures about encoders, a section of the page each."""
+    from alignlens.report.encoder_figures import encoder_figures
+    from alignlens.report.encoder_tables import encoder_tables
+    from alignlens.report.study_page import Section
+    from alignlens.studies.kobayashi2020.encoder_records import COLUMNS, records
+
+    shown = {encoder.name: encoder_tables(encoder.statistics) for encoder in encoders}
+    for stem in next(iter(shown.values()), {}):
+        write_shown(out, stem, TITLE, [tables[stem] for tables in shown.values()])
+    if encoders:
+        write_csv(out / "encoders.csv", COLUMNS, records(encoders))
+    return [
+        Section(
+            encoder.name,
+            list(shown[encoder.name].values()),
+            [
+                write_figure(out / f"{name}-{encoder.name.replace(' ', '-')}", *drawn)
+                for name, drawn in encoder_figures(encoder.statistics, encoder.points).items()
+            ],
+        )
+        for encoder in encoders
+    ]

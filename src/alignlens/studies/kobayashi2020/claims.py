@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.studies.claims import Finding, claims_of, verdict_of
+from alignlens.studies.claims import claims_of, verdict_of
+from alignlens.studies.kobayashi2020.encoders import judge_encoders
 from alignlens.studies.kobayashi2020.published import STUDY
 from alignlens.studies.kobayashi2020.rules import RULES, Evidence
 
@@ -12,16 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from alignlens.studies.claims import Verdict
+    from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.results import Results
 
 
-def judge(results: Results, curves: Sequence[Curve], shares: Sequence[Share]) -> list[Verdict]:
+def judge(
+    results: Results, curves: Sequence[Curve], shares: Sequence[Share], encoders: Sequence[EncoderResult]
+) -> list[Verdict]:
     """Returns the verdict on every claim."""
     evidence = Evidence.of(results, curves, shares)
-    missing = "" if curves else "no Transformer with layers attributed (study kobayashi2020 of the configuration)"
-    return [
-        verdict_of(claim, RULES[claim.id](evidence) if claim.id in RULES else Finding(None), missing)
-        for claim in claims_of(STUDY)
-    ]
+    found = judge_encoders(encoders) | {claim: rule(evidence) for claim, rule in RULES.items()}
+    missing = "" if curves else "no layers of a Transformer were attributed"
+    return [verdict_of(claim, found[claim.id], missing if claim.id in RULES else "") for claim in claims_of(STUDY)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from alignlens.io.text import read_lines
+from alignlens.studies.claims import published_rows
+from alignlens.studies.kobayashi2020.published import STUDY
 
-_FOLDER = Path(__file__).parents[1] / "published" / "kobayashi2020"
 _FIGURES = ("mean", "deviation", "cv", "max", "min")
 
 
@@ -57,13 +55,16 @@ def input_spreads() -> dict[str, PlacedSpread]:
 @cache
 def correlations() -> dict[str, Correlation]:
     """Returns Table 2 by category of token."""
-    return {row["category"]: Correlation(float(row["rho"]), int(row["triples"])) for row in _rows("table2.csv")}
+    return {
+        row["category"]: Correlation(float(row["rho"]), int(row["triples"]))
+        for row in published_rows(STUDY, "table2.csv")
+    }
 
 
 @cache
 def stated() -> dict[str, float]:
     """Returns the numbers that only the text states, by name."""
-    return {row["name"]: float(row["value"]) for row in _rows("text.csv")}
+    return {row["name"]: float(row["value"]) for row in published_rows(STUDY, "text.csv")}
 
 
 def _spreads(name: str) -> dict[str, PlacedSpread]:
@@ -73,13 +74,9 @@ def _spreads(name: str) -> dict[str, PlacedSpread]:
             _integer(row.get("head", "")),
             Spread(*(float(row[figure]) if row[figure] else math.nan for figure in _FIGURES)),
         )
-        for row in _rows(name)
+        for row in published_rows(STUDY, name)
     }
 
 
 def _integer(text: str) -> int | None:
     return int(text) if text else None
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(read_lines(_FOLDER / name)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from alignlens.studies.claims import Finding
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
 
 if TYPE_CHECKING:
@@ -15,20 +16,12 @@ CLS, SEP, PUNCTUATION, OTHER = "[CLS]", "[SEP]", "punctuation", "other"
 SPECIAL = (CLS, SEP, PUNCTUATION)
 
 
-class EncoderFinding(NamedTuple):
-    """Whether a claim holds (None where it cannot be tested), its numbers, and what to know about the test."""
-
-    passed: bool | None
-    numbers: str
-    reason: str
-
-
-def judge_encoder(statistics: Statistics) -> dict[str, EncoderFinding]:
+def judge_encoder(statistics: Statistics) -> dict[str, Finding]:
     """Returns the finding on every claim about encoders."""
     return {name: rule(statistics) for name, rule in RULES.items()}
 
 
-def inputs_vary_less(statistics: Statistics) -> EncoderFinding:
+def inputs_vary_less(statistics: Statistics) -> Finding:
     """K01: transformed vectors vary more in length than inputs do."""
     spread = statistics["dispersion"]
     transformed, inputs = (spread[name]["average"]["cv"] for name in ("transformed", "inputs"))
@@ -36,7 +29,7 @@ def inputs_vary_less(statistics: Statistics) -> EncoderFinding:
     return _finding(statistics, transformed > inputs, numbers)
 
 
-def special_tokens_get_weight(statistics: Statistics) -> EncoderFinding:
+def special_tokens_get_weight(statistics: Statistics) -> Finding:
     """K02: special tokens and punctuation get more weight than their share of the text."""
     if missing := _missing(statistics, SPECIAL):
         return missing
@@ -46,7 +39,7 @@ def special_tokens_get_weight(statistics: Statistics) -> EncoderFinding:
     return _finding(statistics, 2 * above > len(weights), numbers)
 
 
-def special_tokens_give_little(statistics: Statistics) -> EncoderFinding:
+def special_tokens_give_little(statistics: Statistics) -> Finding:
     """K03: by norms their share is smaller than by weights; that of separators alone as well."""
     if missing := _missing(statistics, SPECIAL):
         return missing
@@ -59,7 +52,7 @@ def special_tokens_give_little(statistics: Statistics) -> EncoderFinding:
     return _finding(statistics, passed, f"norms below weights: together {below[0]}, {SEP} alone {below[1]}")
 
 
-def weight_and_norm_cancel(statistics: Statistics) -> EncoderFinding:
+def weight_and_norm_cancel(statistics: Statistics) -> Finding:
     """K04: on special tokens and punctuation a larger weight goes with a smaller norm."""
     if missing := _missing(statistics, SPECIAL):
         return missing
@@ -67,7 +60,7 @@ def weight_and_norm_cancel(statistics: Statistics) -> EncoderFinding:
     return _finding(statistics, all(rho < -0.2 for rho in rhos), _listed(SPECIAL, rhos), _sampled(statistics, SPECIAL))
 
 
-def separators_cancel_most(statistics: Statistics) -> EncoderFinding:
+def separators_cancel_most(statistics: Statistics) -> Finding:
     """K05: the rank correlation is lowest on separators, and near zero on ordinary tokens."""
     categories = (*SPECIAL, OTHER)
     if missing := _missing(statistics, categories):
@@ -77,23 +70,23 @@ def separators_cancel_most(statistics: Statistics) -> EncoderFinding:
     return _finding(statistics, passed, _listed(categories, rhos), _sampled(statistics, categories))
 
 
-def frequency_says_nothing_of_weight(statistics: Statistics) -> EncoderFinding:
+def frequency_says_nothing_of_weight(statistics: Statistics) -> Finding:
     """K06: frequency and weight are hardly correlated."""
     return _frequency(statistics, "rho_weights", "weight", lambda rho: abs(rho) < 0.2)
 
 
-def frequent_tokens_are_short(statistics: Statistics) -> EncoderFinding:
+def frequent_tokens_are_short(statistics: Statistics) -> Finding:
     """K07: frequent tokens have small norms."""
     return _frequency(statistics, "rho_norms", "‖f(x)‖", lambda rho: rho > 0.5)
 
 
-def output_is_the_sum(statistics: Statistics) -> EncoderFinding:
+def output_is_the_sum(statistics: Statistics) -> Finding:
     """K15: weighted vectors and bias add up to what the module gives."""
     error = statistics["identity"]["largest_error"]
     return _finding(statistics, error < 1e-4, f"largest error {error:.1e}")
 
 
-RULES: dict[str, Callable[[Statistics], EncoderFinding]] = {
+RULES: dict[str, Callable[[Statistics], Finding]] = {
     "K01": inputs_vary_less,
     "K02": special_tokens_get_weight,
     "K03": special_tokens_give_little,
@@ -105,12 +98,12 @@ RULES: dict[str, Callable[[Statistics], EncoderFinding]] = {
 }
 
 
-def _finding(statistics: Statistics, passed: bool | None, numbers: str, *remarks: str) -> EncoderFinding:
+def _finding(statistics: Statistics, passed: bool | None, numbers: str, *remarks: str) -> Finding:
     transfer = "" if is_bert_base(statistics) else f"transfer test: {statistics['facts']['encoder']}"
-    return EncoderFinding(passed, numbers, "; ".join(part for part in (transfer, *remarks) if part))
+    return Finding(passed, numbers, remark="; ".join(part for part in (transfer, *remarks) if part))
 
 
-def _missing(statistics: Statistics, categories: Sequence[str]) -> EncoderFinding | None:
+def _missing(statistics: Statistics, categories: Sequence[str]) -> Finding | None:
     """Returns the finding for an encoder or a text without some of the categories."""
     unknown = [name for name in categories if name not in statistics["categories"]]
     if unknown:
@@ -144,7 +137,7 @@ def _sampled(statistics: Statistics, categories: Sequence[str]) -> str:
     return ", ".join(told)
 
 
-def _frequency(statistics: Statistics, name: str, what: str, holds: Callable[[float], bool]) -> EncoderFinding:
+def _frequency(statistics: Statistics, name: str, what: str, holds: Callable[[float], bool]) -> Finding:
     found = statistics["frequency"]
     if statistics["facts"]["frequency"] is None or found[name] is None:
         return _finding(statistics, None, "", "no frequency ranks of this vocabulary")

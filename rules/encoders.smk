@@ -1,0 +1,59 @@
+# What the attention of an encoder adds up: norms, weights and singular values over a text, of pretrained encoders and of
+# our own Transformers.
+
+
+rule pretrained_encoder:
+    input:
+        text=plan.settings.encoders["text"] or [],
+    output:
+        directory(f"{ROOT}/encoders/{{encoder}}"),
+    log:
+        f"{ROOT}/encoders/{{encoder}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/encoders/{{encoder}}.tsv"
+    wildcard_constraints:
+        encoder="|".join(map(re.escape, plan.studies.encoders())) or "(?!)",
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=120,
+    params:
+        encoder=lambda wildcards: plan.studies.encoders()[wildcards.encoder],
+        text=lambda wildcards, input: f"--text {input.text}" if input.text else "",
+        sequences=plan.settings.encoders["sequences"],
+        tokens=plan.settings.encoders["tokens"],
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.encoder"),
+    shell:
+        "python -m alignlens encoder --encoder {params.encoder} --name {wildcards.encoder} {params.text}"
+        " --sequences {params.sequences} --tokens {params.tokens} --threads {threads} --out {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"
+
+
+rule model_encoder:
+    input:
+        model=f"{ROOT}/models/{MODEL}/model",
+        source=side_of("test", 0),
+        counts=tokens_of("train", 0),
+    output:
+        directory(f"{ROOT}/encoders/{MODEL}"),
+    log:
+        f"{ROOT}/encoders/{MODEL}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/encoders/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+        runtime=120,
+    params:
+        sequences=plan.settings.encoders["sequences"],
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.encoder"),
+    shell:
+        "python -m alignlens encoder --model {input.model} --name '{wildcards.model} {wildcards.direction}'"
+        " --source {input.source} --counts {input.counts} --sequences {params.sequences} --threads {threads}"
+        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"

@@ -1,0 +1,122 @@
+"""Tables 1, 2 and 4 of Kobayashi et al. 2020 and the singular values, for one encoder beside print."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from alignlens.report.render import Cell, Table
+from alignlens.report.study_tables import NONE
+from alignlens.studies.kobayashi2020.encoder_published import stated
+from alignlens.studies.kobayashi2020.encoder_tables import (
+    is_bert_base,
+    printed_name,
+    singular_table,
+    table1,
+    table2,
+    table4,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.studies.kobayashi2020.encoder_published import PlacedSpread
+    from alignlens.studies.kobayashi2020.encoder_tables import SpreadRow, Statistics
+
+_FIGURES = {"mean": "mean", "deviation": "deviation", "cv": "CV", "max": "max", "min": "min"}
+_ROWS = {"largest": "largest CV", "smallest": "smallest CV", "average": "average"}
+
+
+def encoder_tables(statistics: Statistics) -> dict[str, Table]:
+    """Returns the tables by the name of their files."""
+    return {
+        "table1": _spreads(statistics, "1", "norms of transformed vectors ||f(x)|| by head", table1(statistics)),
+        "table2": _correlations(statistics),
+        "table4": _spreads(statistics, "4", "norms of the vectors x that attention reads by layer", table4(statistics)),
+        "singular": _singular_values(statistics),
+        "frequency": _frequency(statistics),
+    }
+
+
+def _name(statistics: Statistics, table: str) -> str:
+    return f"kobayashi2020-{table}-{statistics['facts']['encoder'].replace(' ', '-')}"
+
+
+def _caption(statistics: Statistics, title: str) -> str:
+    facts = statistics["facts"]
+    return (
+        f"{facts['encoder']} ({facts['layers']} layers, {facts['heads']} heads; {facts['sequences']:,} sequences, "
+        f"{facts['tokens']:,} tokens). {title}"
+    )
+
+
+def _spreads(statistics: Statistics, number: str, title: str, rows: Sequence[SpreadRow]) -> Table:
+    header = ("", *(f"{what} {figure}" for what in ("print", "ours") for figure in ("at", *_FIGURES.values())))
+    shown = [[Cell(_ROWS[row.name]), *_spread(row.printed), *_spread(row.ours)] for row in rows]
+    caption = _caption(statistics, f"Table {number}: {title}")
+    notes = ["CV: deviation over mean, of all tokens. Average: mean of the numbers of heads or layers, not of tokens."]
+    return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics)], labels=2)
+
+
+def _spread(placed: PlacedSpread) -> list[Cell]:
+    place = "" if placed.layer is None else f"layer {placed.layer}"
+    place += "" if placed.head is None else f", head {placed.head}"
+    return [Cell(place or "–", muted=not place), *(_number(getattr(placed.spread, name)) for name in _FIGURES)]
+
+
+def _correlations(statistics: Statistics) -> Table:
+    header = ("tokens", "print", "ours", "triples", "sequences used")
+    rows = [
+        [
+            Cell(row.category),
+            _number(row.printed.rho if row.printed else None),
+            _number(row.rho),
+            Cell(f"{row.triples:,}", row.triples),
+            Cell("all" if row.exact else f"{row.sequences_used:,} of {row.sequences:,}", row.sequences_used),
+        ]
+        for row in table2(statistics)
+    ]
+    caption = _caption(statistics, "Table 2: rank correlation of attention weight and ||f(x)||")
+    notes = ["Over all triples of query, key and head; where they are too many, of sequences spread over the text."]
+    return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics)])
+
+
+def _singular_values(statistics: Statistics) -> Table:
+    header = ("layer", "largest", "smallest non-zero", "least ratio", "mean ratio", "most ratio", "print: least ratio")
+    rows = [
+        [
+            Cell("all" if row.layer is None else str(row.layer), row.layer),
+            *(_number(value) for value in (row.largest, row.smallest)),
+            *(_number(value) for value in (row.smallest_ratio, row.mean_ratio, row.largest_ratio)),
+            _number(row.printed_smallest_ratio),
+        ]
+        for row in singular_table(statistics)
+    ]
+    caption = _caption(statistics, "Singular values of the affine map f of a head")
+    notes = ["Ratio: largest over smallest non-zero singular value of one head, extremes and mean over heads."]
+    return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics)])
+
+
+def _frequency(statistics: Statistics) -> Table:
+    found, printed = statistics["frequency"], stated()
+    rows = [
+        [Cell("mean weight"), _number(printed["frequency_rho_weights"]), _number(found["rho_weights"])],
+        [Cell("mean ||f(x)||"), _number(printed["frequency_rho_norms"]), _number(found["rho_norms"])],
+    ]
+    caption = _caption(statistics, "Rank correlation of a token's frequency rank (1: most frequent) with")
+    source = statistics["facts"].get("frequency") or "none known for this vocabulary"
+    told = f"{found['occurrences']:,} occurrences, {found['left_out']:,} without rank left out" if found else ""
+    notes = [f"Rank: {source}; {told}."]
+    return Table(_name(statistics, "frequency"), caption, ("", "print", "ours"), rows, [*notes, *_whose(statistics)])
+
+
+def _number(value: float | None) -> Cell:
+    if value is None or math.isnan(value):
+        return NONE
+    return Cell(f"{value:.2f}", value)
+
+
+def _whose(statistics: Statistics) -> list[str]:
+    if is_bert_base(statistics):
+        return []
+    return [f"{printed_name(statistics).capitalize()}: another encoder and another text than ours."]

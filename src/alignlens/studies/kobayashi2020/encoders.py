@@ -1,0 +1,75 @@
+"""The encoders of a results folder, and what their statistics say about the claims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignlens.errors import InputError
+from alignlens.studies.claims import Finding
+from alignlens.studies.kobayashi2020.encoder_rules import RULES
+from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from alignlens.studies.kobayashi2020.encoder_tables import Statistics
+
+_FILES = "encoders/**/statistics.json"
+_ADVICE = "Delete its folder and run the pipeline again."
+
+
+@dataclass(frozen=True)
+class EncoderResult:
+    """What ``alignlens encoder`` measured, and its samples for figures."""
+
+    name: str
+    statistics: Statistics
+    points: dict[str, NDArray[Any]]
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether it learned a language, and not to translate."""
+        return bool(self.statistics["facts"]["model_type"] != "transformer")
+
+
+def read_encoders(folder: Path) -> list[EncoderResult]:
+    """Returns the encoders below a results folder: that of the paper first, then others of its kind, then ours."""
+    found = [_read(path) for path in sorted(folder.glob(_FILES))]
+    return sorted(found, key=lambda each: (not is_bert_base(each.statistics), not each.pretrained, each.name))
+
+
+def _read(path: Path) -> EncoderResult:
+    try:
+        statistics = json.loads(path.read_bytes())
+        with np.load(path.with_name("points.npz")) as points:
+            return EncoderResult(str(statistics["facts"]["encoder"]), statistics, dict(points))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"not the statistics of an encoder ({error}).", path, advice=_ADVICE) from None
+
+
+def judge_encoders(found: Sequence[EncoderResult]) -> dict[str, Finding]:
+    """Returns the finding on every claim about encoders: that of the first one that can be asked, K15 of all.
+
+    What the others say stands beside it.
+    """
+    if not found:
+        missing = Finding(None, remark="no encoder was measured (encoders of the configuration)")
+        return dict.fromkeys(RULES, missing)
+    return {claim: _joined(claim, [(each.name, RULES[claim](each.statistics)) for each in found]) for claim in RULES}
+
+
+def _joined(claim: str, found: Sequence[tuple[str, Finding]]) -> Finding:
+    asked = [(name, finding) for name, finding in found if finding.passed is not None]
+    if not asked:
+        return found[0][1]
+    name, first = asked[0]
+    passed = all(finding.passed for _, finding in asked) if claim == "K15" else first.passed
+    beside = "; ".join(f"{other} {'holds' if each.passed else 'fails'}: {each.numbers}" for other, each in asked)
+    return Finding(passed, f"{name}: {first.numbers}", beside, first.remark)

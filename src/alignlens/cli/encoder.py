@@ -61,10 +61,11 @@ def run(args: argparse.Namespace) -> None:
     """Writes the statistics of an encoder, and records them."""
     _check(args)
     about = about_of(args)
+    name = encoder_name(args, about)
     with Journal(args.journal) as journal:
-        record = journal.run(**_identity(about, encoder_name(args)), params=_params(args))
+        record = journal.run(**_identity(about, name), params=_params(args))
         given = huggingface_input(args) if args.encoder else model_input(args)
-        result, points = _measured(given, args)
+        result, points = _measured(name, given, args)
         _write(args.out, result, points)
         numbers = _numbers(result)
         record.metrics(numbers)
@@ -92,7 +93,9 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("holds something else, and would be replaced.", args.out, advice="Name a new folder.")
 
 
-def _measured(given: EncoderInput, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _measured(
+    name: str, given: EncoderInput, args: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns the statistics with the facts of their making, and the samples for figures."""
     import torch
 
@@ -110,7 +113,7 @@ def _measured(given: EncoderInput, args: argparse.Namespace) -> tuple[dict[str, 
     versions = {"alignlens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
     facts = {
         **given.facts,
-        "encoder": given.name,
+        "encoder": name,
         "layers": encoder.layers,
         "heads": encoder.heads,
         "dim": encoder.dim,

@@ -27,7 +27,7 @@ rule pretrained_encoder:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.encoder"),
     shell:
-        "python -m alignlens encoder --encoder {params.encoder} --name {wildcards.encoder} {params.text}"
+        "python -m alignlens encoder --encoder {params.encoder} {params.text}"
         " --sequences {params.sequences} --tokens {params.tokens} --threads {threads} --out {output}"
         " --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"
 
@@ -54,6 +54,6 @@ rule model_encoder:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.encoder"),
     shell:
-        "python -m alignlens encoder --model {input.model} --name '{wildcards.model} {wildcards.direction}'"
-        " --source {input.source} --counts {input.counts} --sequences {params.sequences} --threads {threads}"
-        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"
+        "python -m alignlens encoder --model {input.model} --source {input.source}"
+        " --counts {input.counts} --sequences {params.sequences} --threads {threads} --out {output}"
+        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"

@@ -91,18 +91,20 @@ def test_our_own_model(model: Path, tmp_path: Path) -> None:
         for line in SOURCE:
             store.append(segmenter.segment(line).ids)
     arguments = ["encoder", "--model", str(model), "--source", str(text), "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--counts", str(tmp_path / "store")]) == 0
+    about = '{"dataset": "demo", "direction": "xa-xb", "model": "small", "seed": 1}'
+    assert main([*arguments, "--counts", str(tmp_path / "store"), "--about", about]) == 0
     found = statistics(tmp_path / "out")
     assert all(len(segmenter.segment(sign).ids) == 1 for sign in (".", ","))
     total = sum(len(segmenter.segment(line).ids) for line in text.read_text().splitlines())
     assert found["tokens"] == {"END": 2, "punctuation": 2, "other": total - 2}
     facts = found["facts"]
-    assert (facts["sequences"], facts["model_type"]) == (2, "transformer")
+    assert (facts["encoder"], facts["sequences"], facts["model_type"]) == ("demo xa-xb small s1", 2, "transformer")
     assert facts["frequency"] == "counts of 4 training sentences"
     assert found["frequency"]["occurrences"] + found["frequency"]["left_out"] == total + 2  # type: ignore[operator]
     assert found["frequency"]["left_out"] > 0  # type: ignore[operator]
     assert main(arguments) == 0
-    assert statistics(tmp_path / "out")["frequency"]["rho_norms"] is None
+    found = statistics(tmp_path / "out")
+    assert (found["facts"]["encoder"], found["frequency"]["rho_norms"]) == ("tiny", None)
 
 
 def test_what_is_wrong_is_said_in_one_line(

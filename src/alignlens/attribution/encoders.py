@@ -38,6 +38,7 @@ def observe(
             layers = [_Layer(seen) for seen in encoder.attention(ids, segments, mask)]
         for row, number in enumerate(batch.numbers):
             yield number, _observation(layers, row, len(sequences[number]))
+        del layers  # before the next batch asks for as much memory again
         if advance is not None:
             advance(len(batch.numbers))
 

@@ -38,7 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, required=False)
     parser.add_argument("--source", metavar="FILE", help="tokenised text for --model, plain or gzip")
     parser.add_argument("--counts", type=Path, metavar="DIR", help="token store of the model's training source")
-    parser.add_argument("--name", metavar="NAME", help="what to call the encoder (default: the name of its folder)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for statistics and samples")
     parser.add_argument("--sequences", type=int, default=992, metavar="N", help="most sequences (default 992)")
     parser.add_argument("--tokens", type=int, default=128, metavar="N", help="most tokens of two paragraphs (128)")
@@ -62,10 +61,11 @@ def run(args: argparse.Namespace) -> None:
     """Writes the statistics of an encoder, and records them."""
     _check(args)
     about = about_of(args)
+    name = encoder_name(args, about)
     with Journal(args.journal) as journal:
-        record = journal.run(**_identity(about, encoder_name(args)), params=_params(args))
+        record = journal.run(**_identity(about, name), params=_params(args))
         given = huggingface_input(args) if args.encoder else model_input(args)
-        result, points = _measured(given, args)
+        result, points = _measured(name, given, args)
         _write(args.out, result, points)
         numbers = _numbers(result)
         record.metrics(numbers)
@@ -93,7 +93,9 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("holds something else, and would be replaced.", args.out, advice="Name a new folder.")
 
 
-def _measured(given: EncoderInput, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _measured(
+    name: str, given: EncoderInput, args: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Returns the statistics with the facts of their making, and the samples for figures."""
     import torch
 
@@ -111,7 +113,7 @@ def _measured(given: EncoderInput, args: argparse.Namespace) -> tuple[dict[str, 
     versions = {"alignlens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
     facts = {
         **given.facts,
-        "encoder": given.name,
+        "encoder": name,
         "layers": encoder.layers,
         "heads": encoder.heads,
         "dim": encoder.dim,

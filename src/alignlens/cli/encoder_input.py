@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.cli.trained import load
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
-from alignlens.models.encoder_folders import folder_of, model_type
+from alignlens.models.encoder_folders import PACKAGED, folder_of, model_type
 
 if TYPE_CHECKING:
     import argparse
@@ -37,7 +37,6 @@ _ORDERED_BY_FREQUENCY = ("bert", "electra")
 class EncoderInput:
     """An encoder, what it is to read, and what is known about both."""
 
-    name: str
     encoder: Encoder
     sequences: list[TokenSequence]
     categories: tuple[str, ...]
@@ -45,11 +44,17 @@ class EncoderInput:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def encoder_name(args: argparse.Namespace) -> str:
-    """Returns what to call the encoder: the given name, the packaged one, or that of its folder."""
-    if args.name:
-        return str(args.name)
-    return str(args.encoder if args.encoder == "minilm" else Path(args.encoder or args.model).resolve().name)
+def encoder_name(args: argparse.Namespace, about: dict[str, Any]) -> str:
+    """Returns what to call the encoder: what the job says it is, its packaged name, or the name of its folder."""
+    if "encoder" in about:
+        return str(about["encoder"])
+    if args.encoder in PACKAGED:
+        return str(args.encoder)
+    if args.model and "model" in about:
+        seed = f"s{about['seed']}" if "seed" in about else None
+        parts = (about.get("dataset"), about.get("direction"), about["model"], seed)
+        return " ".join(part for part in parts if part)
+    return Path(args.encoder or args.model).resolve().name
 
 
 def huggingface_input(args: argparse.Namespace) -> EncoderInput:
@@ -83,7 +88,7 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
         facts["frequency"] = "order of token ids; comma, period, [SEP] and [CLS] first; no single characters"
     else:
         ranks, facts["frequency"] = None, None
-    return EncoderInput(encoder_name(args), encoder, sequences, (CLS, SEP, PUNCTUATION, OTHER), ranks, facts)
+    return EncoderInput(encoder, sequences, (CLS, SEP, PUNCTUATION, OTHER), ranks, facts)
 
 
 def _paragraphs(path: str | None) -> tuple[Iterable[str], dict[str, str]]:
@@ -143,7 +148,7 @@ def model_input(args: argparse.Namespace) -> EncoderInput:
         "text": {"name": Path(args.source).name, "sha256": sha256_of(args.source)},
         "frequency": source,
     }
-    return EncoderInput(encoder_name(args), encoder, sequences, categories, ranks, facts)
+    return EncoderInput(encoder, sequences, categories, ranks, facts)
 
 
 def _segmented(

@@ -25,9 +25,16 @@ if TYPE_CHECKING:
 _SIZE = 9.0
 _PANEL_INCHES = (3.6, 2.4)
 _CELLS = 38
+# A kind of token looks the same in the figures of all encoders.
+_ORDER = ("[CLS]", "[SEP]", "punctuation", "other", "END", "BEGIN")
 _DARKER = "a darker cell holds more points of a sample"
 # Below it a few heads go on for tens of powers, and everything else would be a line.
 _SMALLEST_WEIGHT = 1e-7
+
+
+def style_of(category: str) -> tuple[str, str, Any]:
+    """Returns colour, marker and dashes of a kind of token."""
+    return _STYLES[_ORDER.index(category)]
 
 
 def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[Any]], caption: str) -> Drawing:
@@ -43,8 +50,8 @@ def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[An
         limits = _limits(points["norm"][positive]), _limits(powers[positive])
         for axes, kind in zip(grid.flat, kinds, strict=False):
             mine = positive & (points["category"] == kind)
-            _draw_cells(axes, points["norm"][mine], powers[mine], _STYLES[kind][0], limits)
             name = statistics["categories"][kind]
+            _draw_cells(axes, points["norm"][mine], powers[mine], style_of(name)[0], limits)
             axes.set_title(f"{name}: {_rho(statistics['correlations'][name]['rho'])}", loc="left", fontweight="bold")
             axes.tick_params(labelbottom=True, labelleft=True)
             axes.set_xlabel("‖f(x)‖")

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from alignlens.report.curves import _STYLES
-from alignlens.report.encoder_densities import draw_frequency, draw_weight_and_norm
+from alignlens.report.encoder_densities import draw_frequency, draw_weight_and_norm, style_of
 from alignlens.report.heatmap import Drawing, figure_settings
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SIZE = 9.0
 _PANEL_INCHES = (3.6, 2.6)
 _GREY = "#5b6570"
+_MANY_TIMES = 10
 
 
 def encoder_figures(statistics: Statistics, points: Mapping[str, NDArray[Any]]) -> dict[str, tuple[Drawing, str]]:
@@ -54,8 +55,8 @@ def draw_shares(statistics: Statistics, caption: str) -> Drawing:
 
     def draw(axes: Any, kind: str) -> None:
         _draw_lines(axes, shares["by_layer"][kind], statistics["categories"])
-        for place, category in enumerate(statistics["categories"]):
-            axes.axhline(shares["tokens"][category], color=_STYLES[place][0], linestyle=(0, (1, 2)), linewidth=1.1)
+        for category in statistics["categories"]:
+            axes.axhline(shares["tokens"][category], color=style_of(category)[0], linestyle=(0, (1, 2)), linewidth=1.1)
         axes.set_ylim(-0.02, 1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
@@ -65,11 +66,13 @@ def draw_shares(statistics: Statistics, caption: str) -> Drawing:
 
 
 def draw_means(statistics: Statistics, caption: str) -> Drawing:
-    """Returns Figure 5: mean weight, on a scale of powers, and mean norm of a token by layer."""
+    """Returns Figure 5: mean weight, on a scale of powers where it takes one, and mean norm of a token by layer."""
+    weights = [value for row in statistics["means"]["weights"].values() for value in row if value is not None]
+    by_powers = max(weights) > _MANY_TIMES * min(weights) > 0
 
     def draw(axes: Any, kind: str) -> None:
         _draw_lines(axes, statistics["means"][kind], statistics["categories"])
-        if kind == "weights":
+        if kind == "weights" and by_powers:
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -77,7 +80,8 @@ def draw_means(statistics: Statistics, caption: str) -> Drawing:
         else:
             axes.set_ylim(bottom=0)
 
-    return _two_panels(statistics, caption, {"mean α (log)": "weights", "mean ‖f(x)‖": "norms"}, draw, [])
+    panels = {"mean α (log scale)" if by_powers else "mean α": "weights", "mean ‖f(x)‖": "norms"}
+    return _two_panels(statistics, caption, panels, draw, [])
 
 
 def draw_singular_values(statistics: Statistics, caption: str) -> Drawing:
@@ -117,15 +121,15 @@ def _two_panels(
             draw(axes, kind)
             _finish(axes, statistics["facts"]["layers"])
             axes.set_title(title, loc="left", fontweight="bold")
-        handles = [_line(place, category) for place, category in enumerate(statistics["categories"])]
+        handles = [_line(category) for category in statistics["categories"]]
         return _closed(figure, caption, [*handles, *more_handles], settings)
 
 
 def _draw_lines(axes: Any, values: Mapping[str, Sequence[float | None]], categories: Sequence[str]) -> None:
     """Draws one line per category over layers; a category that does not occur has none."""
-    for place, category in enumerate(categories):
+    for category in categories:
         known = [(layer, value) for layer, value in enumerate(values[category], start=1) if value is not None]
-        line = _line(place)
+        line = _line(category)
         line.set_data([layer for layer, _ in known], [value for _, value in known])
         axes.add_line(line)
     axes.autoscale_view()
@@ -141,11 +145,9 @@ def _finish(axes: Any, layers: int) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _line(place: int, label: str = "") -> Line2D:
-    colour, marker, dashes = _STYLES[place % len(_STYLES)]
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle=dashes, markersize=4.5, linewidth=1.6, label=label or "_"
-    )
+def _line(category: str) -> Line2D:
+    colour, marker, dashes = style_of(category)
+    return Line2D([], [], color=colour, marker=marker, linestyle=dashes, markersize=4.5, linewidth=1.6, label=category)
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -111,7 +111,7 @@ def _write_figures(
         if not mine:
             continue
         band = "range over seeds" if len(mine[0].seeds) > 1 else "interval over sentences"
-        caption = f"{name}: error rate by decoder layer"
+        caption = f"Figure 7, {name}: error rate by decoder layer"
         pictures = [write_figure(out / f"figure7-{name}", draw_layers(mine, caption), f"{caption}; shaded: {band}")]
         of_heads = [h for h in heads if (h.setting.dataset, h.setting.extraction) == (name, KOBAYASHI)]
         if of_heads:

@@ -32,10 +32,10 @@ def encoder_figures(statistics: Statistics, points: Mapping[str, NDArray[Any]]) 
     """Returns the figures of an encoder with their captions; ``points`` are those of ``points.npz``."""
     name = statistics["facts"]["encoder"]
     captions = {
-        "figure3": f"{name}: share of attention by kind of token",
-        "figure4": f"{name}: weight against norm by kind of token",
-        "figure5": f"{name}: mean weight and norm by kind of token",
-        "figure9": f"{name}: singular values of the heads",
+        "figure3": f"Figure 3, {name}: share of attention by kind of token",
+        "figure4": f"Figure 4, {name}: weight against norm by kind of token",
+        "figure5": f"Figure 5, {name}: mean weight and norm by kind of token",
+        "figure9": f"Figure 9, {name}: singular values of the heads",
     }
     made = {
         "figure3": draw_shares(statistics, captions["figure3"]),
@@ -44,7 +44,7 @@ def encoder_figures(statistics: Statistics, points: Mapping[str, NDArray[Any]]) 
         "figure9": draw_singular_values(statistics, captions["figure9"]),
     }
     if statistics["frequency"]["rho_norms"] is not None:
-        captions["figure6"] = f"{name}: frequency against mean weight and norm"
+        captions["figure6"] = f"Figure 6, {name}: frequency against mean weight and norm"
         made["figure6"] = draw_frequency(statistics, points, captions["figure6"])
     return {figure: (made[figure], captions[figure]) for figure in sorted(made)}
 

@@ -10,7 +10,6 @@ from alignlens.report.study_tables import NONE
 from alignlens.studies.kobayashi2020.encoder_published import stated
 from alignlens.studies.kobayashi2020.encoder_tables import (
     is_bert_base,
-    printed_name,
     singular_table,
     table1,
     table2,
@@ -103,7 +102,9 @@ def _frequency(statistics: Statistics) -> Table:
         [Cell("mean weight"), _number(printed["frequency_rho_weights"]), _number(found["rho_weights"])],
         [Cell("mean ||f(x)||"), _number(printed["frequency_rho_norms"]), _number(found["rho_norms"])],
     ]
-    caption = _caption(statistics, "Rank correlation of a token's frequency rank (1: most frequent) with")
+    caption = _caption(
+        statistics, "Rank correlation of a token's frequency rank (1: most frequent) with its weight and norm"
+    )
     source = statistics["facts"].get("frequency") or "none known for this vocabulary"
     told = f"{found['occurrences']:,} occurrences, {found['left_out']:,} without rank left out" if found else ""
     notes = [f"Rank: {source}; {told}."]
@@ -119,4 +120,4 @@ def _number(value: float | None) -> Cell:
 def _whose(statistics: Statistics) -> list[str]:
     if is_bert_base(statistics):
         return []
-    return [f"{printed_name(statistics).capitalize()}: another encoder and another text than ours."]
+    return ["Print is of BERT-base: another encoder and another text than ours."]

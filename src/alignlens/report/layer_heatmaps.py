@@ -20,7 +20,7 @@ def layer_heatmaps(example: Example, name: str, depth: int) -> dict[str, tuple[D
     found = example.rows[name]
     made = {}
     for step, called in STEPS.items():
-        where = f"{example.dataset} {example.direction}, {name}, test sentence {example.number + 1}"
+        where = f"Figure 8, {example.dataset} {example.direction}, {name}, test sentence {example.number + 1}"
         caption = f"{where}: weights and norms by layer, {called}"
         rows = [
             (label, [Panel(f"layer {n + 1}", _parts(found.get(layer_method(kind, n, step)))) for n in range(depth)])

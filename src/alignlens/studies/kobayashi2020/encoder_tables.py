@@ -59,11 +59,6 @@ def is_bert_base(statistics: Statistics) -> bool:
     return all(statistics["facts"].get(name) == value for name, value in _BERT_BASE.items())
 
 
-def printed_name(statistics: Statistics) -> str:
-    """Returns the heading of the printed numbers, which says whose they are unless they are of the same encoder."""
-    return "print" if is_bert_base(statistics) else "print (BERT-base)"
-
-
 def table1(statistics: Statistics) -> tuple[SpreadRow, ...]:
     """Returns the spread of transformed vectors: the two extreme heads and the average over heads."""
     found = statistics["dispersion"]["transformed"]

@@ -154,13 +154,13 @@ def test_figures_are_drawn(names: tuple[str, ...]) -> None:
     statistics, points = measured(names)
     made = encoder_figures(statistics, points)
     assert list(made) == ["figure3", "figure4", "figure5", "figure6", "figure9"]
-    for drawing, caption in made.values():
-        assert caption.startswith("tiny: ")
+    for name, (drawing, caption) in made.items():
+        assert caption.startswith(f"{name.replace('figure', 'Figure ')}, tiny: ")
         assert render(drawing, ".svg").startswith(b"<?xml")
     lines = made["figure3"][0].figure.axes[1].get_lines()[: len(names)]
     shares = statistics["shares"]["by_layer"]["norms"]
-    for line, name in zip(lines, names, strict=True):
-        np.testing.assert_allclose(line.get_ydata(), shares[name])
+    for line, kind in zip(lines, names, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), shares[kind])
 
 
 def test_without_frequencies_there_is_no_figure_of_them() -> None:

@@ -16,7 +16,8 @@ from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import METHODS
 
 pytestmark = pytest.mark.workflow
-EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", "ding2019_study")
+STUDIES = ("ding2019_study", "kobayashi2020_study")
+EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", *STUDIES)
 
 
 def planned_rules(output: str) -> set[str]:
@@ -95,6 +96,23 @@ def test_the_study_ends_in_tables_and_claims(finished: Workspace) -> None:
     assert (folder / "index.html").is_file()
 
 
+def test_norms_are_compared_with_weights_by_layer(finished: Workspace) -> None:
+    folder = finished.results / "kobayashi2020"
+    claims = list(csv.DictReader((folder / "claims.csv").read_text().splitlines()))
+    assert [claim["id"] for claim in claims] == [f"K{number:02d}" for number in range(1, 17)]
+    assert next(claim for claim in claims if claim["id"] == "K15")["verdict"] == "reproduced"
+    layers = list(csv.DictReader((folder / "layers.csv").read_text().splitlines()))
+    assert {(row["kind"], row["step"], row["layer"]) for row in layers} == {
+        (kind, step, layer) for kind in ("weights", "norms") for step in ("AWO", "AWI") for layer in ("1", "2")
+    }
+    assert all(row["dev_aer"] for row in layers)  # generated text has gold links for its dev part
+    measured = {row["encoder"] for row in csv.DictReader((folder / "encoders.csv").read_text().splitlines())}
+    assert measured == {"minilm", "tiny xa-xb transformer s1"}
+    assert len(list(folder.glob("figure*.svg"))) == 3 + 2 * 5
+    heads = [run for run in finished.mlflow_runs() if "head_aer" in run["metrics"]]
+    assert "xa-xb · transformer · s1 · norms,layer=1,step=in · forced · kobayashi" in {run["name"] for run in heads}
+
+
 def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None:
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
@@ -112,7 +130,10 @@ def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None
 def test_a_study_alone_builds_nothing_unrelated(workspace: Workspace) -> None:
     planned = planned_rules(workspace.snakemake("--cores", "all", "--dry-run", "--", "ding2019").stdout)
     assert {"attribute", "free_reference", "score_methods", "ding2019_study", "score"} <= planned
-    assert not {"report", "force_decode"} & planned
+    assert not {"report", "force_decode", "model_encoder"} & planned
+    planned = planned_rules(workspace.snakemake("--cores", "all", "--dry-run", "--", "kobayashi2020").stdout)
+    assert {"attribute", "score_methods", "kobayashi2020_study", "pretrained_encoder", "model_encoder"} <= planned
+    assert not {"report", "free_reference", "translate"} & planned
 
 
 def test_a_second_run_runs_nothing(finished: Workspace) -> None:
@@ -129,6 +150,8 @@ def test_every_job_is_one_finished_run(finished: Workspace) -> None:
         (path, row["method"], row["extraction"], row["links"] if row["kind"] == "direction" else "bidir")
         for path in finished.results.glob("attributions/tiny/*/1/*/metrics.json")
         for row in json.loads(path.read_text())["rows"]
+        # Heads are metrics of the run of their layer, where it was asked for as a whole.
+        if "head=" not in row["method"] or path.parts[-4:-1] != ("transformer", "1", "forced")
     }
     assert len(scored) == 4 * 10 + len(attributed)
     names = {run["name"] for run in scored}
@@ -162,8 +185,8 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
     ("changed", "reruns"),
     [
         ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
-        ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", "ding2019_study"}),
-        ("src/alignlens/report/render.py", {"report", "ding2019_study"}),
+        ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", *STUDIES}),
+        ("src/alignlens/report/render.py", {"report", *STUDIES}),
         ("src/alignlens/attribution/sweep.py", {"attribute", "measure_cost", "report", *EXTRACTED}),
         ("src/alignlens/tracking/store.py", set()),
     ],

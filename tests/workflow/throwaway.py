@@ -34,12 +34,14 @@ TINY = {
         {"name": "hmm", "text": "offline", "max_pairs": 200},
         {"name": "eflomal", "text": "offline"},
     ],
+    "encoders": {"models": {"minilm": "minilm"}, "sequences": 4},
     "attribution": {
         "samples": 3,
         "sigmas": [0.15],
         "samples_curve": [1, 3],
         "noise_seeds": [1],
         "methods": ["attention,layer=0,head=0"],
+        "cost_sentences": 5,
     },
     "interval": {"samples": 100},
     "heatmaps": 1,
@@ -96,7 +98,7 @@ class Workspace:
         patterns += ("models/**/model/weights.safetensors", "models/**/model/curves.csv")
         patterns += ("translations/**/test.txt", "translations/**/bleu.json", "translations/**/forced.tsv")
         patterns += ("attributions/**/scores/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
-        patterns += ("free/**/reference.gold", "ding2019/*.csv")
+        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.csv", "report/aer.tex", "report/heatmap-*.svg")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}

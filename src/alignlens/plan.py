@@ -255,6 +255,7 @@ class Plan:
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
             "attributions": self.attribution.summary(),
+            "encoders": self.studies.encoder_statistics() if self.studies.looks_into_encoders() else [],
             "studies": [name for name in self.settings.studies if self.studies.files(name)],
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],

@@ -52,6 +52,10 @@ class StudyPlan:
             return []
         return [str(self.plan.root / name / file) for file in STUDY_FILES[name]]
 
+    def looks_into_encoders(self) -> bool:
+        """Returns whether any study needs encoders by themselves."""
+        return any(name in _ENCODING for name in self.plan.settings.studies)
+
     def encoders(self) -> dict[str, str]:
         """Returns the pretrained encoders of the configuration by name: what each is, or the folder it is in."""
         models = self.plan.settings.encoders["models"]

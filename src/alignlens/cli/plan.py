@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> None:
             f"  attribution of {asked['model']} on {asked['dataset']}, {asked['decoding']}: "
             f"{len(asked['methods'])} methods in {jobs} job{'s' if jobs > 1 else ''}"
         )
+    for folder in summary["encoders"]:
+        print(f"  encoder {folder.removeprefix(summary['results'] + '/encoders/')}")
     for study in summary["studies"]:
         print(f"  study {study}: {summary['results']}/{study}/")
     print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")

@@ -6,23 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from alignlens.report.curves import _STYLES
-from alignlens.report.heatmap import Drawing, figure_settings
+from alignlens.report.plots import STYLES, chart_settings, finished, sheet, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from alignlens.report.heatmap import Drawing
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
-_SIZE = 9.0
 _PANEL_INCHES = (3.6, 2.4)
 _CELLS = 38
 # A kind of token looks the same in the figures of all encoders.
@@ -34,7 +30,7 @@ _SMALLEST_WEIGHT = 1e-7
 
 def style_of(category: str) -> tuple[str, str, Any]:
     """Returns colour, marker and dashes of a kind of token."""
-    return _STYLES[_ORDER.index(category)]
+    return STYLES[_ORDER.index(category)]
 
 
 def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[Any]], caption: str) -> Drawing:
@@ -42,9 +38,9 @@ def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[An
     positive = points["weight"] > 0
     kinds = [kind for kind in range(len(statistics["categories"])) if (positive & (points["category"] == kind)).any()]
     rows = (len(kinds) + 1) // 2
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     with mpl.rc_context(settings):
-        figure = _figure(rows)
+        figure = sheet(2 * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + 0.7)
         grid = figure.subplots(rows, 2, squeeze=False, sharex=True, sharey=True)
         powers = np.log10(np.maximum(points["weight"], _SMALLEST_WEIGHT))
         limits = _limits(points["norm"][positive]), _limits(powers[positive])
@@ -59,27 +55,27 @@ def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[An
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in list(grid.flat)[len(kinds) :]:
             axes.set_visible(False)
-        return _closed(figure, caption, f"{_DARKER}; weights below 10⁻⁷ are drawn at it", settings)
+        return finished(figure, caption, settings, note=f"{_DARKER}; weights below 10⁻⁷ are drawn at it")
 
 
 def draw_frequency(statistics: Statistics, points: Mapping[str, NDArray[Any]], caption: str) -> Drawing:
     """Returns Figure 6: mean weight and mean norm of token occurrences against the rank of their type."""
     ranks = np.log10(points["frequency_rank"])
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     panels = (
         ("log₁₀ of mean α", np.log10(points["frequency_weight"]), "rho_weights"),
         ("mean ‖f(x)‖", points["frequency_norm"], "rho_norms"),
     )
     with mpl.rc_context(settings):
-        figure = _figure(1)
+        figure = sheet(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 0.7)
         for place, (axes, (label, values, rho)) in enumerate(zip(figure.subplots(1, 2), panels, strict=True)):
-            _draw_cells(axes, ranks, values, _STYLES[place][0], (_limits(ranks), _limits(values)))
+            _draw_cells(axes, ranks, values, STYLES[place][0], (_limits(ranks), _limits(values)))
             axes.set_title(_rho(statistics["frequency"][rho]), loc="left", fontweight="bold")
             axes.set_xlabel("frequency rank (1 is the most frequent)")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.xaxis.set_major_formatter(FuncFormatter(lambda power, _: f"{10**power:,.0f}"))
             axes.set_ylabel(label)
-        return _closed(figure, caption, _DARKER, settings)
+        return finished(figure, caption, settings, note=_DARKER)
 
 
 def _draw_cells(
@@ -91,10 +87,7 @@ def _draw_cells(
     axes.hexbin(x, y, gridsize=(_CELLS, _CELLS // 2), extent=extent, bins="log", mincnt=1, cmap=shades, linewidths=0.1)
     axes.set_xlim(limits[0])
     axes.set_ylim(limits[1])
-    axes.grid(color="#d9d9d9", linewidth=0.6)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    tidy(axes)
 
 
 def _limits(values: NDArray[Any]) -> tuple[float, float]:
@@ -105,20 +98,3 @@ def _limits(values: NDArray[Any]) -> tuple[float, float]:
 
 def _rho(value: float | None) -> str:
     return "no rank correlation" if value is None else f"ρ = {value:.2f}".replace("-", "−")
-
-
-def _figure(rows: int) -> Figure:
-    figure = Figure(
-        figsize=(2 * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + 0.7),
-        layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.05),
-    )
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _closed(figure: Figure, caption: str, note: str, settings: dict[Any, Any]) -> Drawing:
-    figure.suptitle(caption, fontsize=_SIZE + 2, fontweight="bold", x=0.01, ha="left")
-    figure.supxlabel(note, fontsize=_SIZE - 1, color="#5b6570", x=0.01, ha="left")
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return Drawing(figure, settings)

@@ -5,26 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from alignlens.report.curves import _STYLES
 from alignlens.report.encoder_densities import draw_frequency, draw_weight_and_norm, style_of
-from alignlens.report.heatmap import Drawing, figure_settings
+from alignlens.report.plots import QUIET, STYLES, chart_settings, finished, sheet, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from alignlens.report.heatmap import Drawing
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
-_SIZE = 9.0
 _PANEL_INCHES = (3.6, 2.6)
-_GREY = "#5b6570"
 _MANY_TIMES = 10
 
 
@@ -61,7 +56,7 @@ def draw_shares(statistics: Statistics, caption: str) -> Drawing:
         axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
     panels = {"share of weights α": "weights", "share of norms ‖αf(x)‖": "norms"}
-    tokens = Line2D([], [], color=_GREY, linestyle=(0, (1, 2)), linewidth=1.1, label="share of tokens")
+    tokens = Line2D([], [], color=QUIET, linestyle=(0, (1, 2)), linewidth=1.1, label="share of tokens")
     return _two_panels(statistics, caption, panels, draw, [tokens], shared=True)
 
 
@@ -87,23 +82,23 @@ def draw_means(statistics: Statistics, caption: str) -> Drawing:
 def draw_singular_values(statistics: Statistics, caption: str) -> Drawing:
     """Returns Figure 9: the largest and the smallest non-zero singular value of every head, heads side by side."""
     found = statistics["singular_values"]
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     with mpl.rc_context(settings):
-        figure = _figure(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 1.0)
+        figure = sheet(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 1.0)
         axes = figure.subplots()
         for layer, (largest, smallest) in enumerate(zip(found["largest"], found["smallest"], strict=True), start=1):
             places = [layer + 0.7 * ((head + 0.5) / len(largest) - 0.5) for head in range(len(largest))]
             axes.vlines(places, smallest, largest, color="#bcbcbc", linewidth=0.8, zorder=1)
-            for values, style in ((largest, _STYLES[0]), (smallest, _STYLES[1])):
+            for values, style in ((largest, STYLES[0]), (smallest, STYLES[1])):
                 axes.plot(places, values, linestyle="none", color=style[0], marker=style[1], markersize=3.6)
         axes.set_ylim(bottom=0)
         _finish(axes, len(found["largest"]))
         axes.set_ylabel("singular value")
         handles = [
             Line2D([], [], linestyle="none", color=style[0], marker=style[1], markersize=4.5, label=label)
-            for style, label in ((_STYLES[0], "largest"), (_STYLES[1], "smallest non-zero"))
+            for style, label in ((STYLES[0], "largest"), (STYLES[1], "smallest non-zero"))
         ]
-        return _closed(figure, caption, handles, settings)
+        return finished(figure, caption, settings, handles)
 
 
 def _two_panels(
@@ -114,15 +109,15 @@ def _two_panels(
     more_handles: Sequence[Line2D],
     shared: bool = False,
 ) -> Drawing:
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     with mpl.rc_context(settings):
-        figure = _figure(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 1.0)
+        figure = sheet(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 1.0)
         for axes, (title, kind) in zip(figure.subplots(1, 2, sharey=shared), panels.items(), strict=True):
             draw(axes, kind)
             _finish(axes, statistics["facts"]["layers"])
             axes.set_title(title, loc="left", fontweight="bold")
         handles = [_line(category) for category in statistics["categories"]]
-        return _closed(figure, caption, [*handles, *more_handles], settings)
+        return finished(figure, caption, settings, [*handles, *more_handles])
 
 
 def _draw_lines(axes: Any, values: Mapping[str, Sequence[float | None]], categories: Sequence[str]) -> None:
@@ -136,31 +131,12 @@ def _draw_lines(axes: Any, values: Mapping[str, Sequence[float | None]], categor
 
 
 def _finish(axes: Any, layers: int) -> None:
-    axes.grid(color="#d9d9d9", linewidth=0.6)
-    axes.set_axisbelow(True)
     axes.set_xticks(range(1, layers + 1))
     axes.set_xlim(0.5, layers + 0.5)
     axes.set_xlabel("layer")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    tidy(axes)
 
 
 def _line(category: str) -> Line2D:
     colour, marker, dashes = style_of(category)
     return Line2D([], [], color=colour, marker=marker, linestyle=dashes, markersize=4.5, linewidth=1.6, label=category)
-
-
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(
-        figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.05)
-    )
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _closed(figure: Figure, caption: str, handles: Sequence[Line2D], settings: dict[Any, Any]) -> Drawing:
-    figure.suptitle(caption, fontsize=_SIZE + 2, fontweight="bold", x=0.01, ha="left")
-    figure.legend(handles=handles, loc="outside lower left", ncols=6, frameon=False, handlelength=3.2)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    return Drawing(figure, settings)

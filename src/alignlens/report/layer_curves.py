@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
 
-from alignlens.report.curves import _STYLES
-from alignlens.report.heatmap import Drawing, figure_settings
+from alignlens.report.plots import SIZE, chart_settings, finished, line_of, sheet, tidy
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.report.heatmap import Drawing
     from alignlens.studies.kobayashi2020.layers import Curve, Head
 
-_SIZE = 9.0
 _PANEL_INCHES = (3.3, 2.5)
 
 
@@ -31,14 +26,10 @@ def draw_layers(curves: Sequence[Curve], caption: str) -> Drawing:
 
     The band is the range over seeds; of one seed, the interval over sentences.
     """
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     rows = list(dict.fromkeys((curve.setting.model, curve.setting.direction) for curve in curves))
     with mpl.rc_context(settings):
-        figure = Figure(
-            figsize=(len(STEPS) * _PANEL_INCHES[0], _PANEL_INCHES[1] * len(rows) + 0.9),
-            layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.05),
-        )
-        FigureCanvasAgg(figure)
+        figure = sheet(len(STEPS) * _PANEL_INCHES[0], _PANEL_INCHES[1] * len(rows) + 0.9)
         grid = figure.subplots(len(rows), len(STEPS), squeeze=False, sharey="row")
         for axes_row, (model, direction) in zip(grid, rows, strict=True):
             for axes, (step, name) in zip(axes_row, STEPS.items(), strict=True):
@@ -49,17 +40,13 @@ def draw_layers(curves: Sequence[Curve], caption: str) -> Drawing:
                 axes.set_title(f"{direction}, {name}", loc="left", fontweight="bold")
                 _finish(axes)
             axes_row[0].set_ylabel(f"{model}\nAER (%)")
-        figure.suptitle(caption, fontsize=_SIZE + 2, fontweight="bold", x=0.01, ha="left")
-        handles = [_line(place, label) for place, label in enumerate(KINDS.values())]
-        figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False, handlelength=3.2)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-    return Drawing(figure, settings)
+        handles = [line_of(place, label) for place, label in enumerate(KINDS.values())]
+        return finished(figure, caption, settings, handles)
 
 
 def _draw_curve(axes: Any, curve: Curve) -> None:
     numbers = range(1, curve.depth + 1)
-    line = _line(list(KINDS).index(curve.setting.kind))
+    line = line_of(list(KINDS).index(curve.setting.kind))
     line.set_data(list(numbers), curve.means())
     axes.add_line(line)
     by_layer = list(zip(*curve.seeds.values(), strict=True))
@@ -75,28 +62,21 @@ def _draw_curve(axes: Any, curve: Curve) -> None:
 def _finish(axes: Any) -> None:
     axes.autoscale_view()
     axes.margins(x=0.08)
-    axes.grid(color="#d9d9d9", linewidth=0.6)
-    axes.set_axisbelow(True)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("decoder layer")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    tidy(axes)
 
 
 def draw_heads(heads: Sequence[Head], caption: str) -> Drawing:
     """Returns the map: layers from below, heads from the left, a row of panels per direction, mean over seeds."""
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     rows = list(dict.fromkeys((head.setting.model, head.setting.direction) for head in heads))
     columns = [(step, kind) for step in STEPS for kind in KINDS]
     layers, across = 1 + max(head.layer for head in heads), 1 + max(head.head for head in heads)
     cell = 0.44
     with mpl.rc_context(settings):
         size = len(columns) * (across * cell + 0.6) + 1.0, len(rows) * (layers * cell + 0.95) + 0.5
-        figure = Figure(
-            figsize=(max(size[0], 7.2), size[1]),
-            layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08, wspace=0.03, hspace=0.05),
-        )
-        FigureCanvasAgg(figure)
+        figure = sheet(max(size[0], 7.2), size[1])
         grid = figure.subplots(len(rows), len(columns), squeeze=False)
         rates = [head.aer for head in heads if not math.isnan(head.aer)]
         limits = min(rates, default=0.0), max(rates, default=100.0)
@@ -111,11 +91,8 @@ def draw_heads(heads: Sequence[Head], caption: str) -> Drawing:
                 image = _draw_map(axes, mine, layers, across, limits)
                 axes.set_title(f"{direction}\n{KINDS[kind]}, {STEPS[step]}", loc="left", fontweight="bold")
             axes_row[0].set_ylabel(f"{model}\nlayer")
-        figure.suptitle(caption, fontsize=_SIZE + 2, fontweight="bold", x=0.01, ha="left")
         figure.colorbar(image, ax=grid, shrink=0.7, aspect=22, pad=0.015).set_label("AER (%)")
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-    return Drawing(figure, settings)
+        return finished(figure, caption, settings)
 
 
 def _draw_map(axes: Any, heads: Sequence[Head], layers: int, across: int, limits: tuple[float, float]) -> Any:
@@ -129,16 +106,9 @@ def _draw_map(axes: Any, heads: Sequence[Head], layers: int, across: int, limits
     for (layer, head), rate in np.ndenumerate(rates):
         if not math.isnan(rate):
             colour = "black" if rate > middle else "white"
-            axes.text(head, layer, f"{rate:.0f}", ha="center", va="center", fontsize=_SIZE - 1.5, color=colour)
+            axes.text(head, layer, f"{rate:.0f}", ha="center", va="center", fontsize=SIZE - 1.5, color=colour)
     axes.set_xticks(range(across), [str(head + 1) for head in range(across)])
     axes.set_yticks(range(layers), [str(layer + 1) for layer in range(layers)])
     axes.set_xlabel("head")
     axes.tick_params(length=0)
     return image
-
-
-def _line(place: int, label: str = "") -> Line2D:
-    colour, marker, dashes = _STYLES[place % len(_STYLES)]
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle=dashes, markersize=4.5, linewidth=1.6, label=label or "_"
-    )

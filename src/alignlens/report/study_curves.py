@@ -6,36 +6,28 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from alignlens.report.curves import _STYLES
-from alignlens.report.heatmap import Drawing, figure_settings
+from alignlens.report.plots import QUIET, SIZE, chart_settings, finished, line_of, sheet
 from alignlens.studies.ding2019.curves import SAMPLES, SIGMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.report.heatmap import Drawing
     from alignlens.studies.ding2019.curves import Point
 
-_SIZE = 9.0
 _PANEL_INCHES = (3.6, 2.5)
 _NAMES = {SAMPLES: "noisy copies n", SIGMA: "noise level σ"}
 
 
 def draw_noise_curves(points: Sequence[Point], caption: str) -> Drawing:
     """Returns the figure: a row of panels per dataset, directions side by side, for copies and for noise."""
-    settings = figure_settings(["DejaVu Sans"], _SIZE, outlines=True)
+    settings = chart_settings()
     rows = list(dict.fromkeys((point.dataset, point.direction) for point in points))
     models = list(dict.fromkeys(point.model for point in points))
     with mpl.rc_context(settings):
-        figure = Figure(
-            figsize=(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] * len(rows) + 1.0),
-            layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08, wspace=0.04, hspace=0.05),
-        )
-        FigureCanvasAgg(figure)
+        figure = sheet(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] * len(rows) + 1.0)
         grid = figure.subplots(len(rows), 2, squeeze=False, sharey="row")
         for axes_row, (dataset, direction) in zip(grid, rows, strict=True):
             for axes, curve in zip(axes_row, (SAMPLES, SIGMA), strict=True):
@@ -46,13 +38,9 @@ def draw_noise_curves(points: Sequence[Point], caption: str) -> Drawing:
                 ]
                 _draw_panel(axes, mine, models, curve)
             axes_row[0].set_ylabel(f"{dataset} {direction}\nAER (%)")
-        figure.suptitle(caption, fontsize=_SIZE + 2, fontweight="bold", x=0.01, ha="left")
-        handles = [_line(place, model) for place, model in enumerate(models)]
-        handles.append(Line2D([], [], color="#5b6570", linestyle=(0, (1, 1.5)), linewidth=1.2, label="attention"))
-        figure.legend(handles=handles, loc="outside lower left", ncols=6, frameon=False, handlelength=3.2)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-    return Drawing(figure, settings)
+        handles = [line_of(place, model) for place, model in enumerate(models)]
+        handles.append(Line2D([], [], color=QUIET, linestyle=(0, (1, 1.5)), linewidth=1.2, label="attention"))
+        return finished(figure, caption, settings, handles)
 
 
 def _draw_panel(axes: Any, points: Sequence[Point], models: Sequence[str], curve: str) -> None:
@@ -60,7 +48,7 @@ def _draw_panel(axes: Any, points: Sequence[Point], models: Sequence[str], curve
         mine = sorted((point for point in points if point.model == model), key=lambda point: point.x)
         if not mine:
             continue
-        line = _line(place)
+        line = line_of(place)
         line.set_data([point.x for point in mine], [point.aer for point in mine])
         axes.add_line(line)
         known = [point for point in mine if not (math.isnan(point.low) or math.isnan(point.high))]
@@ -82,13 +70,6 @@ def _draw_panel(axes: Any, points: Sequence[Point], models: Sequence[str], curve
     axes.set_xticks(list(passes), [f"{x:g}" for x in passes])
     above = axes.secondary_xaxis("top")
     above.set_xticks(list(passes), [str(count) for count in passes.values()])
-    above.set_xlabel("passes per sentence", fontsize=_SIZE - 1, color="#5b6570")
-    above.tick_params(labelsize=_SIZE - 1, labelcolor="#5b6570", color="#8c8c8c")
+    above.set_xlabel("passes per sentence", fontsize=SIZE - 1, color=QUIET)
+    above.tick_params(labelsize=SIZE - 1, labelcolor=QUIET, color="#8c8c8c")
     axes.spines["right"].set_visible(False)
-
-
-def _line(place: int, label: str = "") -> Line2D:
-    colour, marker, dashes = _STYLES[place % len(_STYLES)]
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle=dashes, markersize=4.5, linewidth=1.6, label=label or "_"
-    )

@@ -6,11 +6,12 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo run ui test check format lock clean
+.PHONY: help install demo ui server test test-cluster check format lock clean
 
 help:
 	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
-	@echo "make test    install, run every test"
+	@echo "make test    install, run every test that needs nothing else"
+	@echo "make test-cluster    install Slurm, PostgreSQL and a browser by apt, run the tests that need them"
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make format  let the formatters rewrite the code"
@@ -37,6 +38,11 @@ ui: install
 
 test: install
 	$(BIN)/python -m pytest
+
+# Slurm's daemons, MariaDB, PostgreSQL and Chromium for real, on loopback; skips, with the reason, what cannot be installed.
+test-cluster: install
+	tests/cluster/install.sh
+	$(BIN)/python -m pytest tests/cluster
 
 check: install
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _OLDEST_PYTHON = (3, 11)
 _DISK_GIB = 5
+_NO_CONTROLLER = "Everything runs on this machine alone; to submit jobs, ask whether the controller is up."
 _SOURCE = [["das", "haus"], ["das", "buch"], ["ein", "buch"]]
 _TARGET = [["the", "house"], ["the", "book"], ["a", "book"]]
 
@@ -156,7 +157,14 @@ def _slurm() -> Check:
     try:
         answer = subprocess.run(["sinfo", "--noheader"], capture_output=True, text=True, timeout=10, check=False)
     except subprocess.TimeoutExpired:
-        return Check("Slurm", "fail", "sinfo does not answer", "Is the controller up?")
+        return Check("Slurm", "missing", "sinfo does not answer", _NO_CONTROLLER)
     if answer.returncode != 0:
-        return Check("Slurm", "fail", answer.stderr.strip().splitlines()[0], "Is the controller up?")
-    return Check("Slurm", "ok", f"{len(answer.stdout.splitlines())} partition lines in sinfo")
+        reason = next(iter(answer.stderr.strip().splitlines()), f"sinfo exits with {answer.returncode}")
+        return Check("Slurm", "missing", reason, _NO_CONTROLLER)
+    try:
+        plugin = version("snakemake-executor-plugin-slurm")
+    except PackageNotFoundError:
+        return Check(
+            "Slurm", "missing", "the controller answers, Snakemake has no plugin", "pip install 'alignlens[cluster]'"
+        )
+    return Check("Slurm", "ok", f"{len(answer.stdout.splitlines())} partition lines in sinfo, executor plugin {plugin}")

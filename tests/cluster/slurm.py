@@ -19,7 +19,7 @@ import pytest
 
 PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr")
 CPUS = 4
-MEMORY_MB = 12_000
+MEMORY_MB = 20_000
 _PATIENCE_SECONDS = 90.0
 
 _SLURM_CONF = """\

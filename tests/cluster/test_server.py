@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tracking_server import OwnServer, free_port, stored
+from tracking_server import OwnServer, free_port, own_server, stored
 from writers import ROUNDS, STEPS, loss
 
 from alignlens.errors import ToolError
@@ -54,33 +54,24 @@ def postgresql() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def server() -> Iterator[OwnServer]:
     """One server on loopback; every test brings it back up if it has killed it."""
-    made = OwnServer(tmp_path_factory.mktemp("own") / "server")
-    try:
-        made.up()
+    with own_server() as made:
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Iterator[OwnServer]:
-    """One server with passwords and a public name, in the results folder of a copy of the project."""
+def guarded() -> Iterator[OwnServer]:
+    """One server with passwords and a public name, in the results folder of a project."""
+    options = ("--host", "0.0.0.0", "--auth", "--allowed-hosts", "mlflow.example.org")
     secrets = {
         "MLFLOW_AUTH_ADMIN_PASSWORD": PASSWORD,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": SECRET_KEY,
         "MLFLOW_TRACKING_USERNAME": "admin",
         "MLFLOW_TRACKING_PASSWORD": PASSWORD,
     }
-    folder = tmp_path_factory.mktemp("guarded") / "project" / "results" / "server"
-    options = ("--host", "0.0.0.0", "--auth", "--allowed-hosts", "mlflow.example.org")
-    made = OwnServer(folder, options, secrets)
-    try:
-        made.up()
+    with own_server(*options, place="project/results/server", **secrets) as made:
         yield made
-    finally:
-        made.down()
 
 
 def start_job(path: Path, uri: str) -> subprocess.Popen[str]:
@@ -166,26 +157,34 @@ def test_runs_and_files_arrive_through_the_proxy(server: OwnServer, tmp_path: Pa
     assert list((server.folder / "artifacts").rglob("scores.bin")), "the server keeps the files, not the client"
 
 
-@pytest.mark.parametrize("kind", ["server, one machine", "server, many machines", "sqlite"])
-def test_fifty_writers_at_once(kind: str, server: OwnServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    own = OwnServer(tmp_path / "server") if kind == "server, many machines" else server
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}" if kind == "sqlite" else own.uri
-    if own is not server:  # a fresh one: all create the same experiment and group
-        request.addfinalizer(own.down)
-        own.up()
-    script = Path(__file__).with_name("writers.py")
-    command = [sys.executable, str(script), uri, str(tmp_path), *(["--apart"] if own is not server else [])]
-    done = subprocess.run(command, env=own.environment, capture_output=True, text=True, check=False)
+def write_at_once(uri: str, folder: Path, *options: str) -> None:
+    """Fifty writers without a word of complaint, the sync that ends a pipeline, and a look at all that arrived."""
+    command = [sys.executable, str(Path(__file__).with_name("writers.py")), uri, str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert Store(uri).sync(find_journals(tmp_path)).complete
+    assert Store(uri).sync(find_journals(folder)).complete
     found = {key: run for key, run in stored(uri).items() if run["experiment"] == "alignlens/many"}
-    runs = of_journals(found, tmp_path)
+    runs = of_journals(found, folder)
     assert (len(runs), len(found)) == (50, 51), "every writer, and one group"
     for run in runs.values():
         writer = int(run["params"]["writer"])
         assert (run["status"], found[run["parent"]]["name"]) == ("FINISHED", "writers")
         values = [(step, value) for step, _, value in run["metrics"]["loss"]]
         assert values == [(step, loss(writer, step)) for step in range(ROUNDS * STEPS)]
+
+
+def test_fifty_writers_on_sqlite(tmp_path: Path) -> None:
+    write_at_once(f"sqlite:///{tmp_path / 'mlflow.db'}", tmp_path)
+
+
+def test_fifty_writers_of_one_machine_on_a_server(server: OwnServer, tmp_path: Path) -> None:
+    write_at_once(server.uri, tmp_path)
+
+
+def test_fifty_machines_on_a_fresh_server(tmp_path: Path) -> None:
+    """No common lock, and all of them find neither experiment nor group."""
+    with own_server() as fresh:
+        write_at_once(fresh.uri, tmp_path, "--apart")
 
 
 @pytest.mark.parametrize("victim", ["server", "database"])

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,20 @@ class OwnServer:
         """The content of the store; see ``stored``."""
         with patch.dict(os.environ, self.secrets):
             return stored(self.uri)
+
+
+@contextmanager
+def own_server(*options: str, place: str = "server", **secrets: str) -> Iterator[OwnServer]:
+    """Yields a running server in a fresh folder that the user of the database may pass, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="alignlens-") as name:
+        root = Path(name)
+        root.chmod(0o711)
+        server = OwnServer(root / place, options, secrets)
+        try:
+            server.up()
+            yield server
+        finally:
+            server.down()
 
 
 def stored(uri: str) -> dict[str, dict[str, Any]]:

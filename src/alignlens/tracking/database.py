@@ -78,6 +78,11 @@ class Database:
                 raise ToolError(
                     f"PostgreSQL does not run as root, and there is no user {self._user}. Run this as another user."
                 ) from None
+            if subprocess.run(["test", "-x", self._home], check=False, **privileges(self._user)).returncode != 0:
+                raise ConfigError(
+                    f"{self._home}: user {self._user} cannot get there, and PostgreSQL does not run as root. "
+                    "Choose a --folder below folders that others may pass."
+                )
 
     def _make_cluster(self, programs: Path) -> None:
         with atomic_directory(self._data) as data:

@@ -6,7 +6,7 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo ui server test test-cluster check format lock clean
+.PHONY: help install demo ui server server-down test test-cluster check format lock clean
 
 help:
 	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-cluster    install Slurm, PostgreSQL and a browser by apt, run the tests that need them"
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make ui      compare the runs in the MLflow UI"
+	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
 	@echo "make format  let the formatters rewrite the code"
 	@echo "make lock    write the installed versions to requirements.lock"
 
@@ -35,6 +36,12 @@ demo: install
 
 ui: install
 	$(BIN)/alignlens ui
+
+server: install
+	$(BIN)/alignlens server up
+
+server-down: install
+	$(BIN)/alignlens server down
 
 test: install
 	$(BIN)/python -m pytest

@@ -41,6 +41,7 @@ VERBS = {
     "plan": "list what a configuration would run",
     "report": "build the tables, figures and the HTML report of a preset",
     "track": "synchronise, rebuild or inspect the MLflow store",
+    "server": "run an MLflow server of your own, with PostgreSQL",
     "ui": "open the MLflow UI on all runs",
     "doctor": "check this machine: Python, libraries, aligners, store, disk, Slurm",
 }

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from alignlens.cli.track import summary, warn
-from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
 from alignlens.tracking.records import find_journals
+from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int | None:
     """Syncs, then becomes the MLflow server."""
     address = resolve_address(args.uri, args.results)
     if not address.is_server:
-        _check_free(args.host, args.port)
+        check_free(args.host, args.port)
     if not args.no_sync:
         from alignlens.tracking.store import Store
 
@@ -55,30 +54,10 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def _serve(address: Address, host: str, port: int) -> NoReturn:
-    shown = f"[{host}]" if ":" in host else host
-    print(f"open http://{shown}:{port} (Ctrl-C stops it)", flush=True)
-    environment = {
-        **os.environ,
-        "MLFLOW_BACKEND_STORE_URI": address.uri,  # not an argument: it may hold a password
-        "MLFLOW_ARTIFACTS_DESTINATION": str(address.artifacts),
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "MLFLOW_LOGGING_LEVEL": "ERROR",
-        # A rebuild replaces the file: no connection may outlive a request.
-        "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "DO_NOT_TRACK": "true",
-    }
-    command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
-    command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
-    os.execve(sys.executable, command, environment)
-
-
-def _check_free(host: str, port: int) -> None:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(found[0], socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(found[4])
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot listen on {host}:{port} ({reason}). Choose another --port.") from None
+    print(f"open {url_of(host, port)} (Ctrl-C stops it)", flush=True)
+    environment = server_environment(address.uri, str(address.artifacts))
+    # A rebuild replaces the file: no connection may outlive a request.
+    environment["MLFLOW_SQLALCHEMYSTORE_POOLCLASS"] = "NullPool"
+    if is_loopback(host):
+        environment |= guests([], port)
+    os.execve(sys.executable, server_command(host, port), environment)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import socket
 import tempfile
-import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from alignlens.errors import ConfigError, ToolError
 from alignlens.tracking.journal import redacted
+from alignlens.tracking.turns import turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 _SQLITE = "sqlite:///"
 _DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _PROBE_SECONDS = 5.0
-_LOCK_SECONDS = 120.0
 
 
 class Address:
@@ -111,38 +109,12 @@ class Address:
             if not isinstance(error.reason, ssl.SSLError):  # MLflow has its own settings for certificates
                 raise
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[None]:
         """Holds this machine's lock on the store: two writers would create runs twice, or a schema at once."""
         if self.database is not None:
-            path = self.database.with_suffix(".lock")
-        else:
-            name = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
-            path = Path(tempfile.gettempdir()) / f"alignlens-{os.getuid()}-{name}.lock"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise ToolError(f"{path}: cannot be opened ({error.strerror}).") from None
-        try:
-            _wait_for(descriptor, path)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _wait_for(descriptor: int, path: Path) -> None:
-    until = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise ToolError(f"{path}: another process has been writing for {_LOCK_SECONDS:.0f} s.") from None
-            time.sleep(0.05)
-        except OSError as error:
-            raise ToolError(f"{path}: cannot be locked ({error.strerror}).") from None
+            return turn(self.database.with_suffix(".lock"))
+        name = hashlib.sha256(self.uri.encode()).hexdigest()[:16]
+        return turn(Path(tempfile.gettempdir()) / f"alignlens-{os.getuid()}-{name}.lock")
 
 
 def resolve_address(uri: str | None, results: Path) -> Address:

@@ -110,6 +110,7 @@ class Reconciliation:
                 self._end_group(key, members)
         if not self._live:
             self._sweep(set(keys))
+            self._drop_empty_groups(records)
 
     def _existing(self, experiments: dict[str, str], records: list[RunRecord], keys: list[str]) -> Iterator[StoredRun]:
         """Yields what the tracker has: one search per experiment, or for a live stream one per key."""
@@ -214,10 +215,25 @@ class Reconciliation:
                     continue
                 if GROUP in run.tags:
                     self._tracker.end_run(run.id, FINISHED, time.time())
-                elif key not in keys and left_by_dead(run.tags.get(ATTEMPT, ""), run.tags.get(SOURCE, "")):
+                elif key not in keys and self._is_left(run):
                     self._tracker.set_tag(run.id, "status", KILLED)
                     self._tracker.end_run(run.id, KILLED, time.time())
                     self._result.ended += 1
+
+    def _is_left(self, run: StoredRun) -> bool:
+        """Asks for the status again: the process may have ended the run before it went, but after we had looked."""
+        dead = left_by_dead(run.tags.get(ATTEMPT, ""), run.tags.get(SOURCE, ""))
+        return dead and self._tracker.status(run.id) == RUNNING
+
+    def _drop_empty_groups(self, records: list[RunRecord]) -> None:
+        """Deletes the second parents that machines make who start a group at once, when nothing hangs under them."""
+        moved = {record.key for record in records if record.group is not None}
+        others = (run for key, runs in self._found.items() if key not in moved for run in runs)
+        used = {*self._parents.values(), *(run.tags.get(PARENT, "") for run in others)}
+        for key in self._parents:
+            for run in self._found.get(key, []):
+                if run.id not in used:
+                    self._tracker.delete_run(run.id)
 
 
 def _likeness(run: StoredRun, record: RunRecord) -> tuple[bool, bool, int]:

@@ -79,12 +79,19 @@ class Tracker:
                 return ids
 
     def create_experiment(self, name: str) -> str:
-        """Returns the id of a new experiment whose files lie where the address says."""
+        """Returns the id of a new experiment whose files lie where the address says, or of one made meanwhile."""
+        from mlflow.exceptions import MlflowException
+
         root = self._address.artifacts
         location = None if root is None else (root / PREFIX / name).as_uri()
         # Without this tag MLflow's UI takes it for a chat application and shows no runs at first.
         kind = {"mlflow.experimentKind": "custom_model_development"}
-        return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=kind))
+        try:
+            return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=kind))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            return self.experiments()[name]  # another machine was faster
 
     def runs(self, experiment: str, condition: str) -> Iterator[StoredRun]:
         """Yields the active runs that fulfil an MLflow filter."""
@@ -97,6 +104,10 @@ class Tracker:
             token = page.token
             if not token:
                 return
+
+    def status(self, run: str) -> str:
+        """Returns the present status of a run."""
+        return str(self._client.get_run(run).info.status)
 
     def create_run(self, experiment: str, name: str, start: float, tags: Mapping[str, str]) -> str:
         """Returns the id of a new run with status RUNNING."""

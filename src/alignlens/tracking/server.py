@@ -1,0 +1,161 @@
+"""An MLflow server of our own, with PostgreSQL behind it and files handed out by itself: up, status, down.
+
+Everything stands in one private folder. Passwords come from the environment and are written nowhere by us; MLflow
+keeps hashes of those of its users in ``basic_auth.db`` there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from alignlens.errors import ConfigError, ToolError
+from alignlens.io.atomic import write_json
+from alignlens.tracking.daemons import Daemon
+from alignlens.tracking.database import Database
+from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
+from alignlens.tracking.turns import turn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRETS = ("MLFLOW_AUTH_ADMIN_PASSWORD", "MLFLOW_FLASK_SERVER_SECRET_KEY")
+
+_START_SECONDS = 180.0
+_ANSWER_SECONDS = 5.0
+_GLANCE_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Who can reach the server, and by which name; no secrets."""
+
+    host: str = "127.0.0.1"
+    port: int = 5000
+    auth: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """The address to give to others."""
+        public = self.allowed_hosts and not is_loopback(self.host)
+        return url_of(self.allowed_hosts[0] if public else self.host, self.port)
+
+    def check(self) -> None:
+        """Raises for a server that strangers could use."""
+        if not is_loopback(self.host):
+            if not self.auth:
+                raise ConfigError(f"--host {self.host}: others can reach it, so it needs --auth.")
+            if not self.allowed_hosts:
+                raise ConfigError(f"--host {self.host}: say by which names it is reached: --allowed-hosts NAME[,NAME].")
+        for name in self.allowed_hosts:
+            if not name or "*" in name or "/" in name or ":" in name:
+                raise ConfigError(f"--allowed-hosts: {name!r} is no name of a machine. Give names without port.")
+        missing = [name for name in SECRETS if self.auth and not os.environ.get(name)]
+        if missing:
+            raise ConfigError(f"--auth: set {' and '.join(missing)} in the environment.")
+
+
+class Server:
+    """The server in one folder. Every action may be repeated, and goes on after a kill at any point."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self.database = Database(self.folder)
+        self.daemon = Daemon(self.folder, "server")
+
+    def up(self, settings: ServerSettings) -> None:
+        """Starts what does not run and returns when the server answers."""
+        settings.check()
+        _check_packages(settings.auth)
+        self._make_folder()
+        with turn(self.folder / "lock"):
+            running = self.running()
+            if running is not None and running != settings:
+                raise ConfigError(f"{running.url}: runs with other options. First run: alignlens server down.")
+            self.database.up()
+            if running is None:
+                self.daemon.end(signal.SIGTERM)  # what a killed one has left
+                check_free(settings.host, settings.port)
+                write_json(self._settings, asdict(settings))
+                self._start(settings)
+            self._wait(settings)
+            self.daemon.record_children()
+
+    def down(self) -> bool:
+        """Ends the server, then the database; returns whether anything ran."""
+        if not self.folder.is_dir():
+            return False
+        with turn(self.folder / "lock"):
+            served = self.daemon.end(signal.SIGTERM)
+            return self.database.down() or served
+
+    def running(self) -> ServerSettings | None:
+        """Returns the settings of the living server."""
+        if self.daemon.pid is None:
+            return None
+        content = json.loads(self._settings.read_text(encoding="utf-8"))
+        return ServerSettings(**content | {"allowed_hosts": tuple(content["allowed_hosts"])})
+
+    def answers(self) -> bool:
+        """Tells whether server and database live and the server talks."""
+        running = self.running()
+        return running is not None and self.database.daemon.pid is not None and _is_healthy(running)
+
+    @property
+    def _settings(self) -> Path:
+        return self.folder / "server.json"
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # For root the database runs as another user, who may pass through this folder and see nothing of it.
+            self.folder.chmod(0o710 if os.geteuid() == 0 else 0o700)
+            (self.folder / "artifacts").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.folder}: cannot be made private ({error.strerror}). Choose another --folder."
+            ) from None
+
+    def _start(self, settings: ServerSettings) -> None:
+        environment = server_environment(self.database.uri, str(self.folder / "artifacts"))
+        environment |= guests(settings.allowed_hosts, settings.port)
+        options = ("--app-name", "basic-auth") if settings.auth else ()
+        command = server_command(settings.host, settings.port, *options)
+        # In this folder MLflow's own settings put its database of users here; no file of ours names a password.
+        self.daemon.start(command, environment, self.folder)
+
+    def _wait(self, settings: ServerSettings) -> None:
+        until = time.monotonic() + _START_SECONDS
+        while not _is_healthy(settings):
+            if self.daemon.pid is None or time.monotonic() > until:
+                raise ToolError(
+                    f"the MLflow server does not start ({self.daemon.last_words()}). See {self.daemon.log}."
+                )
+            time.sleep(_GLANCE_SECONDS)
+
+
+def _is_healthy(settings: ServerSettings) -> bool:
+    import http.client  # slow to load, and help needs none of it
+
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
+    connection = http.client.HTTPConnection(host, settings.port, timeout=_ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _check_packages(auth: bool) -> None:
+    needed = ["psycopg2", *(["flask_wtf"] if auth else [])]
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise ToolError(f"{', '.join(missing)}: not installed. Run: pip install 'alignlens[server]'.")

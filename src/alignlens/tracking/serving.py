@@ -1,0 +1,78 @@
+"""How ``mlflow server`` is run here: what it is told, whom it answers, and whether its port is free.
+
+Nothing that may hold a password is an argument: everybody on the machine can list those.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from alignlens.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def is_loopback(host: str) -> bool:
+    """Tells whether only this machine can reach what listens on ``host``."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def url_of(host: str, port: int) -> str:
+    """Returns the address that a browser takes."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server_command(host: str, port: int, *options: str) -> list[str]:
+    """Returns the command of a server with one worker."""
+    command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port), *options]
+    return [*command, "--workers", "1", "--uvicorn-opts", "--log-level warning"]
+
+
+def server_environment(store: str, artifacts: str) -> dict[str, str]:
+    """Returns ours with the store, the place of the files it hands out, and silence."""
+    return {
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": store,
+        "MLFLOW_SERVE_ARTIFACTS": "true",
+        "MLFLOW_ARTIFACTS_DESTINATION": artifacts,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # four more processes and 2 GB, for nothing we use
+        "MLFLOW_LOGGING_LEVEL": "ERROR",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "DO_NOT_TRACK": "true",
+    }
+
+
+def guests(names: Sequence[str], port: int) -> dict[str, str]:
+    """Returns the variables by which a server answers to this machine's names and to ``names``, and to no other.
+
+    MLflow compares the whole Host header, port included, and lets a page change things only if its origin is on a
+    list of its own. Its default list has patterns such as ``10.*``, which names like 10.example.org match as well.
+    """
+    hosts = [form for name in (*_LOOPBACK, *names) for form in (name, f"{name}:{port}")]
+    origins = [form for name in names for form in (f"https://{name}", f"http://{name}:{port}")]
+    return {
+        "MLFLOW_SERVER_ALLOWED_HOSTS": ",".join(hosts),
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": ",".join(origins),
+    }
+
+
+def check_free(host: str, port: int) -> None:
+    """Raises if nothing of ours could listen there."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(found[0], socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(found[4])
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot listen on {host}:{port} ({reason}). Choose another --port.") from None

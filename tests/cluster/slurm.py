@@ -104,7 +104,6 @@ class Slurm:
     def start(self) -> None:
         """Brings everything up, each daemon after the one it needs."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.folder.chmod(0o755)  # MariaDB has a user of its own
         self.ports = {name: _free_port() for name in ("ctld", "slurmd", "dbd", "mysql")}
         password = os.urandom(12).hex()
         known = {
@@ -147,10 +146,9 @@ class Slurm:
 
     def _start_mariadb(self, password: str) -> None:
         data, local = self.folder / "mysql", self.folder / "mysql" / "socket"
-        shutil.chown(data, "mysql", "mysql")
         with (self.folder / "mariadb-install-db.log").open("wb") as log:
             subprocess.run(
-                ["mariadb-install-db", "--user=mysql", f"--datadir={data}", "--auth-root-authentication-method=socket"],
+                ["mariadb-install-db", "--user=root", f"--datadir={data}", "--auth-root-authentication-method=socket"],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
@@ -159,7 +157,7 @@ class Slurm:
         self._spawn(
             "mariadbd",
             "--no-defaults",
-            "--user=mysql",
+            "--user=root",  # temporary folders are closed to others
             f"--datadir={data}",
             f"--socket={local}",
             "--bind-address=127.0.0.1",
@@ -185,8 +183,8 @@ class Slurm:
         )
 
     def jobs(self) -> list[tuple[str, str, str]]:
-        """Returns number, state and comment of every job of the last minutes; the comment says what it is."""
-        listed = self.run("squeue", "--noheader", "--states=all", "--format=%i|%T|%k").stdout
+        """Returns number, state and comment of every job of the last minutes, the first one first."""
+        listed = self.run("squeue", "--noheader", "--states=all", "--sort=i", "--format=%i|%T|%k").stdout
         return [(number, state, text) for number, state, text in (line.split("|", 2) for line in listed.splitlines())]
 
     def _spawn(self, name: str, *arguments: str) -> None:

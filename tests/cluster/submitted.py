@@ -21,12 +21,11 @@ OPTIONS = (
     # A person can wait for twenty seconds between two looks at the queue; a test of many short jobs cannot.
     "--slurm-init-seconds-before-status-checks",
     "2",
-    "--set-resources",
-    f"{HUNGRY}:mem_mb=150*attempt**4",
-    # The node has two real cores, whatever Slurm believes.
+    # The node has fewer real cores than Slurm believes.
     "--set-threads",
     "attribute=1",
 )
+SHORT_OF_MEMORY = ("--set-resources", f"{HUNGRY}:mem_mb=150*attempt**4")
 _PATIENCE_SECONDS = 1800.0
 
 

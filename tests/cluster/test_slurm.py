@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from slurm import Slurm
-from submitted import CANCELLED, HUNGRY, Submission, living_children_of
+from submitted import CANCELLED, HUNGRY, SHORT_OF_MEMORY, Submission, living_children_of
 from throwaway import Workspace, make_workspace
-from tracking_server import OwnServer
+from tracking_server import OwnServer, own_server
 
 from alignlens.errors import ToolError
 from alignlens.tracking.database import find_programs
@@ -46,18 +46,14 @@ def local(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+def server() -> Iterator[OwnServer]:
     """An MLflow server with PostgreSQL, which jobs on nodes and the sync at the end write to."""
     try:
         find_programs()
     except ToolError as error:
         pytest.skip(str(error))
-    made = OwnServer(tmp_path_factory.mktemp("tracking") / "server")
-    try:
-        made.up()
+    with own_server() as made:
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +63,8 @@ def finished(
     """The same through Slurm: Snakemake killed and started again, a job cancelled, a job over its memory limit."""
     workspace = make_workspace(tmp_path_factory.mktemp("cluster") / "project", project)
     submission = Submission(workspace, slurm, {"MLFLOW_TRACKING_URI": server.uri})
-    before = submission.kill_when(submission.start(), completed=3)
-    again = submission.start()
+    before = submission.kill_when(submission.start(*SHORT_OF_MEMORY), completed=3)
+    again = submission.start(*SHORT_OF_MEMORY)
     cancelled = submission.cancel(CANCELLED, again)
     submission.wait(again)
     yield Finished(workspace, before, slurm.jobs(), cancelled, submission.log.read_text(), server.uri)

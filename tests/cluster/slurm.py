@@ -42,7 +42,7 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 ReturnToService=2
-MinJobAge=300
+MinJobAge=86400
 KillWait=5
 JobRequeue=0
 # Memory limits hold without cgroups: a job that takes more is killed at the next look.

@@ -81,10 +81,11 @@ class Plan:
 
         ``dev_gold`` are gold links of test and dev text, ``gold`` of the test text alone.
         """
-        names = [dataset.name for dataset in self.settings.datasets if self._files(dataset) == files]
+        names = [dataset.name for dataset in self.settings.datasets if self.files_of(dataset) == files]
         return "|".join(names) or "(?!)"
 
-    def _files(self, dataset: Dataset) -> str:
+    def files_of(self, dataset: Dataset) -> str:
+        """Returns which files preparation makes of a dataset: one of the words that ``choice`` takes."""
         if dataset.kind == "synthetic":
             return "synthetic"
         if self.has_dev_gold(dataset.name):

@@ -173,16 +173,17 @@ class AttributionPlan:
         ]
 
     def aligner(self, dataset: str, direction: str, place: int) -> str:
-        """Returns the stored aligner that explains the translation (``place`` 0) or the source (1) of a model.
-
-        It is the one of the configuration that saw most text, or one trained for this purpose only.
-        """
-        runs = (run for run in self.plan.settings.aligners if (run.name, run.text) == (ONLINE_ALIGNER, "online"))
-        sizes = sorted((run.max_pairs is None, run.max_pairs or 0, run.size) for run in runs)
-        size = sizes[-1][-1] if sizes else "all"
+        """Returns the stored aligner that explains the translation (``place`` 0) or the source (1) of a model."""
         directions = self.plan.directions(dataset)
         name = directions[place if direction == directions[0] else 1 - place]
-        return str(self.plan.root / "aligners" / dataset / ONLINE_ALIGNER / "online" / size / name / "model")
+        folder = self.plan.root / "aligners" / dataset / ONLINE_ALIGNER / "online" / self.aligner_size()
+        return str(folder / name / "model")
+
+    def aligner_size(self) -> str:
+        """Returns the size of that aligner: the one of the configuration that saw most text, or all for this alone."""
+        runs = (run for run in self.plan.settings.aligners if (run.name, run.text) == (ONLINE_ALIGNER, "online"))
+        sizes = sorted((run.max_pairs is None, run.max_pairs or 0, run.size) for run in runs)
+        return sizes[-1][-1] if sizes else "all"
 
     def scored_datasets(self) -> list[str]:
         """Returns the datasets that a study can say something about."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from alignlens.attribution.passes import by_noise
 from alignlens.attribution.rows import Statistics
 from alignlens.attribution.settings import BATCH_TOKENS
-from alignlens.attribution.sweep import Noise, Sentences, Sweep
+from alignlens.attribution.sweep import Sentences, Sweep
 from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch
 from alignlens.decoding.forced import check_labels
@@ -70,10 +71,7 @@ def attribute(
     _check(methods, tokens, adaptive, shard, workers)
     statistics = Statistics() if statistics is None else statistics
     source_store, target_store = stored(sources), stored(targets)
-    groups: dict[Noise, list[Method]] = {}
-    for method in methods:
-        groups.setdefault(Noise.of(method), []).append(method)
-    sweeps = [Sweep(model, noise, group, adaptive) for noise, group in groups.items()]
+    sweeps = [Sweep(model, noise, group, adaptive) for noise, group in by_noise(methods).items()]
     stopped = Event()
 
     def work(job: _Job) -> tuple[_Job, dict[int, Matrices], Statistics]:

@@ -20,30 +20,14 @@ from alignlens.attribution.methods import attention, ding_grad, layers, li_grad,
 from alignlens.attribution.methods.smoothgrad import NORMALISED_FIRST
 from alignlens.attribution.noise import spread_of, unit_noise
 from alignlens.attribution.outputs import outputs_of
+from alignlens.attribution.passes import copies_of
 from alignlens.attribution.rows import Statistics, normalised
 
 if TYPE_CHECKING:
     from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
+    from alignlens.attribution.passes import Noise
     from alignlens.attribution.registry import Method
     from alignlens.models.contract import Attention, Seq2Seq
-
-
-class Noise(NamedTuple):
-    """What distinguishes sweeps; without noise there is one copy."""
-
-    sigma: float
-    seed: int
-
-    @classmethod
-    def of(cls, method: Method) -> Noise:
-        """Returns the noise of a method."""
-        sigma = method.parameters.get("sigma", 0.0)
-        return cls(sigma, method.parameters["seed"]) if sigma else cls(0.0, 0)
-
-
-def copies_of(method: Method) -> int:
-    """Returns how many copies a method averages over."""
-    return int(method.parameters["n"]) if Noise.of(method).sigma else 1
 
 
 #: Read off a forward pass, layer by layer.

@@ -1,16 +1,25 @@
-"""``alignlens plan``: what a configuration would run, before it runs."""
+"""``alignlens plan``: what a configuration would run and what that would cost, before it runs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from alignlens.errors import ConfigError
 from alignlens.plan import Plan
+from alignlens.plan_growth import growth
+from alignlens.plan_jobs import estimate
+from alignlens.plan_rates import Rates
+from alignlens.plan_sizes import sizes_of
 from alignlens.settings import load_settings, read_config
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.plan_cost import Estimate, Total
+    from alignlens.plan_growth import Growth
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,18 +28,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--configfile", nargs="+", default=[], metavar="FILE", help="laid over config/config.yaml, as for snakemake"
     )
     parser.add_argument("--results", default="results", help="results folder (default: results)")
+    parser.add_argument(
+        "--gpu-tflops",
+        type=float,
+        metavar="X",
+        help="what a GPU sustains in training, in 10^12 operations a second (default: gpu of config/rates.yaml, 5; an "
+        "assumption, not a measurement)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.epilog = "example:\n  alignlens plan --configfile config/presets/hansards.yaml"
+    parser.epilog = (
+        "example:\n  alignlens plan --configfile config/presets/hansards.yaml\n\n"
+        "Jobs are exact. Hours and disk are estimates from measured rates of one core (config/rates.yaml); text that\n"
+        "was prepared is measured, other text has its declared size. docs/planning.md has estimates beside real runs."
+    )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the plan; a wrong configuration is an error."""
+    """Prints the plan and its cost; a wrong configuration is an error."""
+    if args.gpu_tflops is not None and not args.gpu_tflops > 0:
+        raise ConfigError(f"--gpu-tflops {args.gpu_tflops:g}: must be more than 0")
     project = Path.cwd()
     config = read_config([project / "config" / "config.yaml", *args.configfile])
-    summary = Plan.of(load_settings(config, project), args.results).summary()
+    plan = Plan.of(load_settings(config, project), args.results)
+    rates = Rates.load(project / "config")
+    rates = rates if args.gpu_tflops is None else rates.with_gpu(args.gpu_tflops)
+    sizes = sizes_of(plan)
+    cost = estimate(plan, sizes, rates)
+    grown = growth(plan, sizes, rates, cost)
     if args.json:
-        print(json.dumps(summary, indent=2))
+        told = {**cost.as_json(), "gpu_tflops": rates.gpu_tflops(), "growth": [each.as_json() for each in grown]}
+        print(json.dumps({**plan.summary(), "cost": told}, indent=2))
         return
+    _print_runs(plan.summary())
+    _print_cost(cost, rates.gpu_tflops())
+    _print_growth(grown)
+    print("run it: snakemake --cores all" + "".join(f" --configfile {name}" for name in args.configfile[:1]))
+
+
+def _print_runs(summary: Mapping[str, Any]) -> None:
     print(f"preset {summary['preset']}, results in {summary['results']}/")
     for dataset in summary["datasets"]:
         gold = "scored against gold links" if dataset["gold"] else "no gold links: aligned, not scored"
@@ -56,4 +91,58 @@ def run(args: argparse.Namespace) -> None:
     for study in summary["studies"]:
         print(f"  study {study}: {summary['results']}/{study}/")
     print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")
-    print("run it: snakemake --cores all" + "".join(f" --configfile {name}" for name in args.configfile[:1]))
+
+
+def _print_cost(cost: Estimate, tflops: float) -> None:
+    print("what it costs, estimated:")
+    rows = [(stage, *_row(total)) for stage, total in cost.stages().items()]
+    _print_table([("stage", "jobs", "core hours", "or GPU hours", "disk"), *rows, ("total", *_row(cost.total()))])
+    total = cost.total()
+    if total.gpu_hours:
+        print(
+            f"  on cores alone {_hours(total.core_hours)} core hours; with training on GPUs "
+            f"{_hours(cost.core_hours_beside_gpus())} core hours and {_hours(total.gpu_hours)} GPU hours "
+            f"({tflops:g} TFLOPS assumed)"
+        )
+        print(f"  work folders of all trainings at once: {_size(cost.work_bytes())} more, while they run")
+    longest = cost.longest()
+    hours = longest.core_seconds / longest.threads / 3600
+    on_gpu = "" if longest.gpu_seconds is None else f", {_hours(longest.gpu_seconds / 3600)} on a GPU"
+    print(f"  longest job: {longest.rule} {longest.name}, {_hours(hours)} hours{on_gpu}")
+    for text in cost.assumed:
+        print(f"  {text}")
+
+
+def _print_growth(grown: Sequence[Growth]) -> None:
+    print("how it grows, times the core hours, and the stages that change:")
+    rows = [
+        (each.change, f"{each.total:.2f}", ", ".join(f"{stage} {factor:.2f}" for stage, factor in each.stages.items()))
+        for each in grown
+    ]
+    width = max(len(change) for change, _, _ in rows)
+    for change, total, stages in rows:
+        print(f"  {change:<{width}}  {total:>5}  {stages}".rstrip())
+
+
+def _row(total: Total) -> tuple[str, str, str, str]:
+    gpu = _hours(total.gpu_hours) if total.gpu_hours else ""
+    return str(total.jobs), _hours(total.core_hours), gpu, _size(total.bytes)
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *numbers = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        print("  ".join((f"  {first.strip():<{widths[0]}}", *numbers)))
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2f}"
+
+
+def _size(size: float) -> str:
+    for unit in ("MB", "GB"):
+        size /= 1000 if unit == "GB" else 1e6
+        if size < 1000:
+            break
+    return f"{size:,.0f} {unit}" if size >= 10 else f"{size:.1f} {unit}"

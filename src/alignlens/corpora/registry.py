@@ -23,6 +23,7 @@ _PLAIN_KEYS = (
     "cite",
     "available",
     "sizes",
+    "words",
     "lowercase",
     "strip_accents",
     "tokenise",
@@ -96,6 +97,7 @@ class Dataset:
     cite: str = ""
     available: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, float] = field(default_factory=dict)
     lowercase: bool = False
     strip_accents: bool = False
     tokenise: bool = False

@@ -1,0 +1,136 @@
+"""What a model has to compute: its weights, and the multiply-adds of its passes, counted from its settings alone.
+
+A sentence has ``source`` and ``target`` positions, pieces with the end symbol. Counted are matrix products; everything
+else is in the measured rates (``plan_rates``), which turn these counts into seconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from alignlens.models.settings import FconvSettings, LstmSettings, TransformerSettings
+
+if TYPE_CHECKING:
+    from alignlens.models.settings import ArchitectureSettings
+
+#: Units of a feed-forward net that backward passes of a trained Transformer go through (docs/performance.md).
+_OPEN_UNITS = 0.06
+
+
+class Passes(NamedTuple):
+    """Multiply-adds of one sentence, and what they wait for."""
+
+    encoder: float
+    decoder: float
+    output: float
+    start: float  # one backward pass to the source, from a target position in the middle
+    encoder_steps: int  # operations that wait for each other, whatever the number of sentences side by side
+    decoder_steps: int
+
+    @property
+    def forward(self) -> float:
+        """Of all positions, with their logits."""
+        return self.encoder + self.decoder + self.output
+
+    @property
+    def steps(self) -> int:
+        """Operations of a forward pass that wait for each other."""
+        return self.encoder_steps + self.decoder_steps
+
+
+def passes(settings: ArchitectureSettings, vocabulary: int, source: float, target: float) -> Passes:
+    """Returns what a sentence of that many positions costs a model."""
+    if isinstance(settings, TransformerSettings):
+        return _transformer(settings, vocabulary, source, target)
+    if isinstance(settings, LstmSettings):
+        return _lstm(settings, vocabulary, source, target)
+    return _fconv(settings, vocabulary, source, target)
+
+
+def weights(settings: ArchitectureSettings, vocabulary: int) -> int:
+    """Returns the number of weights; biases and norms, a hundredth of them, are left out."""
+    tables = {"separate": 3, "shared": 2, "tied": 2, "shared_tied": 1}[settings.embeddings]
+    return int(tables * vocabulary * settings.dim + _layer_weights(settings))
+
+
+def _layer_weights(settings: ArchitectureSettings) -> int:
+    dim = settings.dim
+    if isinstance(settings, TransformerSettings):
+        feed = 2 * dim * settings.ffn
+        return settings.encoder_layers * (4 * dim**2 + feed) + settings.decoder_layers * (8 * dim**2 + feed)
+    if isinstance(settings, LstmSettings):
+        width, inner = _lstm_width(settings), settings.hidden + (dim if settings.output == "two_layer" else 0)
+        return _lstm_encoder(settings) + _lstm_decoder(settings) + width * (settings.hidden + dim) + inner * dim
+    convolution = 2 * settings.width * settings.hidden**2
+    layers = settings.encoder_layers + settings.decoder_layers
+    between = 4 + 2 * settings.decoder_layers
+    return layers * convolution + between * dim * settings.hidden + 2 * settings.max_positions * dim
+
+
+def _transformer(settings: TransformerSettings, vocabulary: int, source: float, target: float) -> Passes:
+    dim, ffn = settings.dim, settings.ffn
+    encoder_layer = source * (4 * dim**2 + 2 * dim * ffn) + 2 * source**2 * dim
+    decoder_layer = target * (6 * dim**2 + 2 * dim * ffn) + 2 * source * dim**2 + 2 * target * (source + target) * dim
+    # Backwards, two of four projections are left, and the attention of a start is made from vectors made ready before.
+    feed = 2 * _OPEN_UNITS * dim * ffn
+    before = target / 2  # positions that a start in the middle reaches below the top layer
+    encoder_back = source * (2 * dim**2 + feed) + 4 * source**2 * dim
+    decoder_back = before * (3 * dim**2 + feed) + source * dim**2 + 4 * before * (before + source) * dim
+    return Passes(
+        encoder=settings.encoder_layers * encoder_layer,
+        decoder=settings.decoder_layers * decoder_layer,
+        output=target * dim * vocabulary,
+        start=settings.encoder_layers * encoder_back + (settings.decoder_layers - 1) * decoder_back + source * dim**2,
+        encoder_steps=settings.encoder_layers,
+        decoder_steps=settings.decoder_layers,
+    )
+
+
+def _lstm_width(settings: LstmSettings) -> int:
+    """Returns the width of an encoder state."""
+    return settings.hidden * (2 if settings.bidirectional else 1)
+
+
+def _lstm_encoder(settings: LstmSettings) -> int:
+    """Returns the weights that an encoder position goes through."""
+    width, hidden = _lstm_width(settings), settings.hidden
+    return 4 * width * (settings.dim + hidden + (settings.encoder_layers - 1) * (width + hidden))
+
+
+def _lstm_decoder(settings: LstmSettings) -> int:
+    """Returns the recurrent weights that a decoder position goes through."""
+    hidden, read = settings.hidden, settings.dim * (2 if settings.input_feeding else 1)
+    return 4 * hidden * (read + hidden + (settings.decoder_layers - 1) * 2 * hidden)
+
+
+def _lstm(settings: LstmSettings, vocabulary: int, source: float, target: float) -> Passes:
+    dim, hidden, width = settings.dim, settings.hidden, _lstm_width(settings)
+    inner = (hidden + dim if settings.output == "two_layer" else hidden) * dim
+    looked_up = source * width * (hidden + dim)
+    position = _lstm_decoder(settings) + inner + source * (hidden + dim)
+    back = target / 2 if settings.input_feeding else 1
+    return Passes(
+        encoder=source * _lstm_encoder(settings),
+        decoder=looked_up + target * position,
+        output=target * dim * vocabulary,
+        start=source * _lstm_encoder(settings) + looked_up + back * position,
+        encoder_steps=round(source) * settings.encoder_layers,
+        decoder_steps=round(target) * settings.decoder_layers,
+    )
+
+
+def _fconv(settings: FconvSettings, vocabulary: int, source: float, target: float) -> Passes:
+    dim, hidden = settings.dim, settings.hidden
+    convolution, between = 2 * settings.width * hidden**2, dim * hidden
+    encoder = source * (settings.encoder_layers * convolution + 2 * between)
+    layer = convolution + 2 * between + 2 * source * dim
+    # A start reaches the windows of the layers below it, and no further.
+    seen = sum(min(target / 2, 1 + above * (settings.width - 1)) for above in range(settings.decoder_layers))
+    return Passes(
+        encoder=encoder,
+        decoder=target * (settings.decoder_layers * layer + 2 * between),
+        output=target * dim * vocabulary,
+        start=encoder + seen * layer,
+        encoder_steps=settings.encoder_layers,
+        decoder_steps=settings.decoder_layers,
+    )

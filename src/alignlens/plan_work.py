@@ -1,0 +1,160 @@
+"""Seconds of the jobs that run a model, from what they compute (``plan_arithmetic``) and how fast (``plan_rates``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from alignlens.attribution.passes import by_noise, copies_of
+from alignlens.attribution.registry import parse
+from alignlens.plan_arithmetic import passes, weights
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from alignlens.attribution.registry import Method
+    from alignlens.plan_arithmetic import Passes
+    from alignlens.plan_rates import Speed
+    from alignlens.plan_sizes import Text
+    from alignlens.settings import ModelRun
+
+#: Epochs of a training that nothing but its patience ends.
+EPOCHS_WITHOUT_LIMIT = 100
+#: A training step is a forward pass and twice that backwards.
+_TRAINING_PASSES = 3
+_BYTES = 4  # of a weight or a score
+
+
+class Amount(NamedTuple):
+    """Multiply-adds, and operations that wait for each other."""
+
+    multiply_adds: float
+    operations: float
+
+    def plus(self, other: Amount, times: float = 1.0) -> Amount:
+        """Returns this and so many times the other."""
+        return Amount(*(mine + times * its for mine, its in zip(self, other, strict=True)))
+
+    def seconds(self, speed: Speed) -> float:
+        """Returns how long it takes."""
+        return speed.seconds(*self)
+
+
+NOTHING = Amount(0.0, 0.0)
+
+
+class Length(NamedTuple):
+    """How long a training goes on."""
+
+    micro_batches: float
+    updates: float
+    epochs: float
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """What a model of some direction has to do; ``turned`` if it reads the target side of its dataset."""
+
+    run: ModelRun
+    vocabulary: int
+    turned: bool
+
+    def weights(self) -> int:
+        """Returns the number of its weights."""
+        return weights(self.run.model, self.vocabulary)
+
+    def model_bytes(self) -> float:
+        """Returns the size of its folder: the best, last, averaged and chosen weights, and snapshots."""
+        return _BYTES * self.weights() * (4 + len(self.run.training.snapshots))
+
+    def work_bytes(self) -> float:
+        """Returns the size of the work folder of its training: weights, two moments, kept checkpoints."""
+        training = self.run.training
+        return _BYTES * self.weights() * (3 + 1 + training.average + len(training.snapshots))
+
+    def length(self, train: Text) -> Length:
+        """Returns how long its training goes on at most."""
+        training = self.run.training
+        an_epoch = max(1.0, sum(1 / rows for rows, _ in self._batches(train)) * train.pairs / len(self._fifths(train)))
+        limits = [EPOCHS_WITHOUT_LIMIT * an_epoch if training.max_epochs is None else training.max_epochs * an_epoch]
+        if training.max_updates is not None:
+            limits.append(float(training.max_updates * training.accumulation))
+            limits = limits if training.max_epochs is not None else limits[1:]
+        found = min(limits)
+        return Length(found, found / training.accumulation, found / an_epoch)
+
+    def training(self, train: Text, dev: Text) -> Amount:
+        """Returns all updates and validations of its training."""
+        length, settings = self.length(train), self.run.training
+        batches = list(self._batches(train))
+        batch = NOTHING
+        for rows, found in batches:
+            # Batches of long sentences are more, since they have fewer rows.
+            share = (1 / rows) / sum(1 / other for other, _ in batches)
+            batch = batch.plus(Amount(_TRAINING_PASSES * rows * found.forward, found.steps), share)
+        validations = length.updates / settings.validate_every if settings.validate_every else length.epochs
+        translated = dev.scaled(min(settings.validate_sentences, dev.pairs) / max(1.0, dev.pairs))
+        validation = self.forced(dev).plus(self.searched(translated, 1, settings.batch_tokens))
+        return Amount(*(length.micro_batches * each for each in batch)).plus(validation, validations)
+
+    def forced(self, text: Text) -> Amount:
+        """Returns one forward pass of a text."""
+        return self._mean(text, [Amount(found.forward, 0.0) for found in self._fifths(text)])
+
+    def searched(self, text: Text, beam: int, batch_tokens: int) -> Amount:
+        """Returns the beam search of a text."""
+        layers, each = self.run.model.decoder_layers, []
+        for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+            together = min(max(1.0, batch_tokens // beam / read), max(1.0, text.pairs / 5))
+            each.append(Amount(found.encoder + beam * (found.decoder + found.output), written * layers / together))
+        return self._mean(text, each)
+
+    def attributed(self, text: Text, methods: Sequence[str]) -> Amount:
+        """Returns the passes that methods need of a text together, all noisy copies drawn."""
+        sweeps = list(by_noise(map(parse, methods)).values())
+        each = []
+        for (_, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+            amount = NOTHING
+            for sweep in sweeps:
+                amount = amount.plus(self._copy(sweep, written, found), max(map(copies_of, sweep)))
+            each.append(amount)
+        return self._mean(text, each)
+
+    def score_bytes(self, text: Text, methods: int) -> float:
+        """Returns the size of the scores of so many methods."""
+        cells = [read * written for read, written in text.sentences(self.turned)]
+        return _BYTES * methods * text.pairs * sum(cells) / len(cells)
+
+    def _copy(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
+        """Returns what one copy of a sentence costs."""
+        gradients = [method for method in sweep if method.name.endswith("grad")]
+        kinds = {self._backward(method) for method in gradients}
+        starts = len(kinds) * target
+        # Scores of the vocabulary, and the gradient of the output layer, which is as much again.
+        amount = Amount(found.encoder + found.decoder + len(kinds) * 2 * found.output + starts * found.start, starts)
+        if any(method not in gradients and method.parameters.get("label") == "runner_up" for method in sweep):
+            # Attention to another label: every step is read again with that label before it.
+            amount = amount.plus(Amount(found.output + target * (found.encoder + found.decoder), 0.0))
+        return amount
+
+    def _backward(self, method: Method) -> tuple[bool, bool]:
+        """Returns what decides a backward pass; the true gradient is another one for FConv alone."""
+        scaled = getattr(self.run.model, "scale_encoder_gradient", False)
+        return scaled and method.parameters["gradient"] == "true", method.parameters["label"] == "runner_up"
+
+    def _fifths(self, text: Text) -> list[Passes]:
+        return [passes(self.run.model, self.vocabulary, *pieces) for pieces in text.sentences(self.turned)]
+
+    def _batches(self, train: Text) -> Iterator[tuple[float, Passes]]:
+        """Yields the rows of a micro-batch of every fifth of the text, and what a row costs."""
+        training = self.run.training
+        for pieces, found in zip(train.sentences(self.turned), self._fifths(train), strict=True):
+            rows = max(1.0, training.batch_tokens / max(pieces))
+            yield min(rows, training.batch_sentences or rows), found
+
+    @staticmethod
+    def _mean(text: Text, fifths: Sequence[Amount]) -> Amount:
+        total = NOTHING
+        for amount in fifths:
+            total = total.plus(amount, text.pairs / len(fifths))
+        return total

@@ -61,7 +61,8 @@ def _file(module: str) -> Path | None:
     return None
 
 
-def _imports(path: Path) -> list[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
     """Returns the dotted names of this package that a file imports when it runs (not for type checking)."""
     names: list[str] = []
     waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
@@ -75,5 +76,7 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.append(node.module)
             names.extend(f"{node.module}.{alias.name}" for alias in node.names)
-        waiting.extend(ast.iter_child_nodes(node))
-    return [name for name in names if name.split(".")[0] == _PACKAGE]
+        # Imports are statements: what is inside expressions, most of a file, need not be looked at.
+        for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+            waiting.extend(getattr(node, block, ()))
+    return tuple(name for name in names if name.split(".")[0] == _PACKAGE)

@@ -37,7 +37,8 @@ def read_yaml(path: Path | str) -> Any:
     except UnicodeDecodeError:
         raise InputError("not UTF-8.", path, advice="Convert it.") from None
     try:
-        return yaml.safe_load(text)
+        # The parser in C, where PyYAML was built with it: every start of Snakemake reads all of config/.
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or "cannot be read"

@@ -36,6 +36,7 @@ _PREPARED_BY = {
 _WORD_BYTES, _PIECE_BYTES, _NUMBER_BYTES, _OFFSET_BYTES = 5.2, 7.2, 2, 8
 _LINK_BYTES = 6
 _JOB_BYTES = 10_000  # journal, log and benchmark of a job
+_PAGE_BYTES = 3_000_000  # pages, tables and figures of a study or the report
 _COST_SECONDS = 20.0  # that a method is timed at most, and the shortest time that is enough
 _COST_ENOUGH = 1.0
 _COST_ROUNDS = 5
@@ -76,6 +77,8 @@ class _Estimator:
                 yield f"training of {run.name}: at most, it may stop earlier"
             if training.precision == "float16":
                 yield f"training of {run.name}: on a GPU only, {training.precision}; it has no core hours here"
+        if self.plan.settings.aligners:
+            yield "disk of aligners: at most, a pair of words that comes again is stored once"
         if self.plan.settings.attribution.adaptive is not None:
             yield "attribution: at most, adaptive sampling draws fewer copies"
 
@@ -259,5 +262,5 @@ class _Estimator:
     def _studies(self) -> Iterator[Job]:
         for name in self.plan.settings.studies:
             if self.plan.studies.files(name):
-                yield self._job("studies and report", f"{name}_study", name, self.rates.study)
-        yield self._job("studies and report", "report", "report", self.rates.study)
+                yield self._job("studies and report", f"{name}_study", name, self.rates.study, bytes=_PAGE_BYTES)
+        yield self._job("studies and report", "report", "report", self.rates.study, bytes=_PAGE_BYTES)

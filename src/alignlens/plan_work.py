@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from alignlens.attribution.passes import by_noise, copies_of
 from alignlens.attribution.registry import parse
 from alignlens.plan_arithmetic import passes, weights
+from alignlens.plan_sizes import FIFTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,11 +76,12 @@ class ModelWork:
     def length(self, train: Text) -> Length:
         """Returns how long its training goes on at most."""
         training = self.run.training
-        an_epoch = max(1.0, sum(1 / rows for rows, _ in self._batches(train)) * train.pairs / len(self._fifths(train)))
-        limits = [EPOCHS_WITHOUT_LIMIT * an_epoch if training.max_epochs is None else training.max_epochs * an_epoch]
+        batches = sum(1 / rows for rows, _ in self._batches(train)) / len(FIFTHS)
+        an_epoch = max(1.0, batches * train.pairs)
+        epochs = training.max_epochs or (EPOCHS_WITHOUT_LIMIT if training.max_updates is None else None)
+        limits = [] if epochs is None else [epochs * an_epoch]
         if training.max_updates is not None:
             limits.append(float(training.max_updates * training.accumulation))
-            limits = limits if training.max_epochs is not None else limits[1:]
         found = min(limits)
         return Length(found, found / training.accumulation, found / an_epoch)
 
@@ -105,7 +107,7 @@ class ModelWork:
         """Returns the beam search of a text."""
         layers, each = self.run.model.decoder_layers, []
         for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
-            together = min(max(1.0, batch_tokens // beam / read), max(1.0, text.pairs / 5))
+            together = min(max(1.0, batch_tokens // beam / read), max(1.0, text.pairs / len(FIFTHS)))
             each.append(Amount(found.encoder + beam * (found.decoder + found.output), written * layers / together))
         return self._mean(text, each)
 

@@ -38,7 +38,7 @@ VERBS = {
     "extract": "turn the scores of attribution methods into word links",
     "encoder": "measure the attention weights and norms of an encoder over a text",
     "study": "make the tables, figures and claims of a published study",
-    "plan": "list what a configuration would run",
+    "plan": "list what a configuration would run, and estimate what it costs",
     "report": "build the tables, figures and the HTML report of a preset",
     "track": "synchronise, rebuild or inspect the MLflow store",
     "server": "run an MLflow server of your own, with PostgreSQL",

@@ -137,12 +137,10 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2f}"
+    digits = 0 if hours >= 100 else 1 if hours >= 1 else 2
+    return f"{hours:,.{digits}f}"
 
 
 def _size(size: float) -> str:
-    for unit in ("MB", "GB"):
-        size /= 1000 if unit == "GB" else 1e6
-        if size < 1000:
-            break
-    return f"{size:,.0f} {unit}" if size >= 10 else f"{size:.1f} {unit}"
+    number, unit = (size / 1e9, "GB") if size >= 1e9 else (size / 1e6, "MB")
+    return f"{number:,.{0 if number >= 10 else 1}f} {unit}"

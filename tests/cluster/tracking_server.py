@@ -73,6 +73,11 @@ class OwnServer:
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
+    def told(self) -> dict[str, dict[str, Any]]:
+        """The runs by key as one search tells them: much less to ask for than ``runs``."""
+        with patch.dict(os.environ, self.secrets):
+            return {run.data.tags["alignlens.key"]: run.to_dictionary() for run in _search(self.uri)[1]}
+
     def runs(self) -> dict[str, dict[str, Any]]:
         """The content of the store; see ``stored``."""
         with patch.dict(os.environ, self.secrets):
@@ -95,14 +100,19 @@ def own_server(*options: str, place: str = "server", **secrets: str) -> Iterator
 
 def stored(uri: str) -> dict[str, dict[str, Any]]:
     """Returns every run by key: what it is, its metrics with all steps and times, its files byte for byte."""
+    client, runs, experiments = _search(uri)
+    keys = {run.info.run_id: run.data.tags["alignlens.key"] for run in runs}
+    assert len(set(keys.values())) == len(runs), "a key has two runs"
+    return {keys[run.info.run_id]: _content(client, run, experiments, keys) for run in runs}
+
+
+def _search(uri: str) -> tuple[Any, list[Any], dict[str, str]]:
+    """Returns a client, all runs, and the names of their experiments."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
     experiments = {e.experiment_id: e.name for e in client.search_experiments() if e.name.startswith("alignlens/")}
-    runs = client.search_runs(list(experiments), max_results=5000)
-    keys = {run.info.run_id: run.data.tags["alignlens.key"] for run in runs}
-    assert len(set(keys.values())) == len(runs), "a key has two runs"
-    return {keys[run.info.run_id]: _content(client, run, experiments, keys) for run in runs}
+    return client, client.search_runs(list(experiments), max_results=5000) if experiments else [], experiments
 
 
 def _content(client: Any, run: Any, experiments: dict[str, str], keys: dict[str, str]) -> dict[str, Any]:

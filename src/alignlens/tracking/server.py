@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from alignlens.errors import ConfigError, ToolError
-from alignlens.io.atomic import write_json
+from alignlens.io.atomic import write_json, write_text
 from alignlens.tracking.daemons import Daemon
 from alignlens.tracking.database import Database
 from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 SECRETS = ("MLFLOW_AUTH_ADMIN_PASSWORD", "MLFLOW_FLASK_SERVER_SECRET_KEY")
 
+# No secrets in there. A password is hashed once a minute and not, slowly, for every request; with one worker a password
+# that is changed is the new one at once.
+_AUTH = """[mlflow]
+default_permission = READ
+database_uri = sqlite:///basic_auth.db
+admin_username = admin
+auth_cache_ttl_seconds = 60
+"""
 _START_SECONDS = 180.0
 _ANSWER_SECONDS = 5.0
 _GLANCE_SECONDS = 0.25
@@ -125,10 +133,14 @@ class Server:
     def _start(self, settings: ServerSettings) -> None:
         environment = server_environment(self.database.uri, str(self.folder / "artifacts"))
         environment |= guests(settings.allowed_hosts, settings.port)
-        options = ("--app-name", "basic-auth") if settings.auth else ()
-        command = server_command(settings.host, settings.port, *options)
-        # In this folder MLflow's own settings put its database of users here; no file of ours names a password.
-        self.daemon.start(command, environment, self.folder)
+        options: tuple[str, ...] = ()
+        if settings.auth:
+            options = ("--app-name", "basic-auth")
+            users = self.folder / "basic_auth.ini"
+            write_text(users, _AUTH)
+            users.chmod(0o600)
+            environment.setdefault("MLFLOW_AUTH_CONFIG_PATH", str(users))
+        self.daemon.start(server_command(settings.host, settings.port, *options), environment, self.folder)
 
     def _wait(self, settings: ServerSettings) -> None:
         until = time.monotonic() + _START_SECONDS

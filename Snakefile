@@ -3,6 +3,7 @@
 #   snakemake --cores all                                              the embedded demo
 #   snakemake --cores all --configfile config/presets/hansards.yaml    real data
 #   snakemake --cores all ding2019                                     one study, and what it needs
+#   snakemake --workflow-profile profiles/slurm                        everything as Slurm jobs (docs/cluster.md)
 #
 # Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
 #   data/{dataset}/{split}.{side}                                   prepared text and gold links
@@ -50,10 +51,30 @@ include: "rules/kobayashi2020.smk"
 include: "rules/report.smk"
 
 
+localrules:
+    all,
+    prefetch,
+    ding2019,
+    kobayashi2020,
+
+
 rule all:
     default_target: True
     input:
         plan.targets(),
+
+
+# On a machine with a network, before jobs run on nodes that have none.
+rule prefetch:
+    input:
+        plan.prepared(),
+
+
+# Not in a dry run: jobs of a killed workflow may be let go on as long as nothing replaces them.
+onstart:
+    orphans = cancel_orphans(Path.cwd()) if ALONE else []
+    if orphans:
+        print(f"alignlens: {told(orphans)}", file=sys.stderr)
 
 
 # Journals are complete by now; this fills MLflow from them, and never fails a run.

@@ -18,7 +18,7 @@ rule align:
     threads: 1
     resources:
         mem_mb=lambda wildcards, input, attempt: int(attempt * (2000 + 60 * input.size_mb)),
-        runtime=lambda wildcards, attempt: attempt * 240,
+        runtime=grows(240),
     params:
         parent=lambda wildcards, input: f"--parent {input.parent}" if input.parent else "",
         pairs=lambda wildcards: "" if wildcards.size == "all" else f"--max-pairs {wildcards.size}",
@@ -46,8 +46,8 @@ rule symmetrize:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         methods=plan.settings.symmetrizations,
         folder=lambda wildcards, output: os.path.dirname(output[0]),

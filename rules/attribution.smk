@@ -17,8 +17,8 @@ rule attribute:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=lambda wildcards, attempt: attempt * 720,
+        mem_mb=grows(4000),
+        runtime=grows(720),
     params:
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
@@ -46,8 +46,8 @@ rule extract_links:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
     params:
         extractions=plan.settings.attribution.extractions,
         transpose=lambda wildcards: "--transpose" if plan.attribution.is_turned(**wildcards) else "",
@@ -72,8 +72,8 @@ rule symmetrize_methods:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
     params:
         methods=plan.settings.symmetrizations,
         about=lambda wildcards: about(wildcards, decoding="forced"),
@@ -86,8 +86,8 @@ rule symmetrize_methods:
 
 rule score_methods:
     input:
-        links=lambda wildcards: [cell.links for cell in plan.attribution.cells(**wildcards)],
-        gold=lambda wildcards: [cell.gold for cell in plan.attribution.cells(**wildcards)],
+        links=lambda wildcards: [cell.links for cell in attributed_cells(wildcards)],
+        gold=lambda wildcards: [cell.gold for cell in attributed_cells(wildcards)],
         # Known for the words of the reference only, and of generated text only.
         causes=lambda wildcards: [
             f"{ROOT}/data/{wildcards.dataset}/test.{name}"
@@ -103,21 +103,15 @@ rule score_methods:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
     params:
-        cells=lambda wildcards: list(map(str, plan.attribution.cells(**wildcards))),
-        causes=lambda wildcards, input: (
-            f"--causes {'='.join([plan.directions(wildcards.dataset)[0], *input.causes])}" if input.causes else ""
-        ),
+        cells=lambda wildcards: cells_of(wildcards),
+        causes=lambda wildcards, input: causes_of(wildcards, input),
+        shard="",
         interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
-        about=lambda wildcards: about(
-            wildcards,
-            pair=plan.dataset(wildcards.dataset).pair,
-            architecture=plan.model(wildcards.model).architecture,
-            study=" ".join(plan.settings.studies),
-        ),
+        about=lambda wildcards: about_methods(wildcards),
         code=code_version("alignlens.cli.score_methods"),
     shell:
-        "python -m alignlens score-methods --cell {params.cells} {params.causes} {params.interval} --out {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens score-methods --cell {params.cells} {params.causes} {params.shard} {params.interval}"
+        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"

@@ -12,6 +12,7 @@ from alignlens.cli.main import exit_on_error
 from alignlens.code_version import code_version
 from alignlens.environment import step_environment
 from alignlens.io.locks import release_stale_locks
+from alignlens.orphans import cancel_orphans, told
 from alignlens.plan import SIDES, SPLITS, Plan
 from alignlens.settings import load_settings
 
@@ -19,8 +20,7 @@ with exit_on_error("config"):
     plan = Plan.of(load_settings(config, PROJECT))
     os.environ.update(step_environment(plan.settings, PROJECT))
 
-if workflow.is_main_process:
-    release_stale_locks(Path.cwd())
+ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 
 ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"
@@ -102,6 +102,36 @@ def attributed_links(wildcards, place):
     """Returns the links of all methods for one direction of the wildcards' model, which was given the reference."""
     direction = plan.directions(wildcards.dataset)[place]
     return f"{ROOT}/attributions/{ATTRIBUTION}/{direction}/links".format(decoding="forced", **wildcards)
+
+
+def attributed_cells(wildcards):
+    """Returns the folders of links of the wildcards' model, with what each is scored against."""
+    return plan.attribution.cells(wildcards.dataset, wildcards.model, wildcards.seed, wildcards.decoding)
+
+
+def cells_of(wildcards):
+    """Returns them as a command wants them."""
+    return list(map(str, attributed_cells(wildcards)))
+
+
+def causes_of(wildcards, input):
+    """Returns the option that names the true causes, where the input has them."""
+    return f"--causes {'='.join([plan.directions(wildcards.dataset)[0], *input.causes])}" if input.causes else ""
+
+
+def about_methods(wildcards):
+    """Returns what a job is that scores the methods of a model."""
+    return about(
+        wildcards,
+        pair=plan.dataset(wildcards.dataset).pair,
+        architecture=plan.model(wildcards.model).architecture,
+        study=" ".join(plan.settings.studies),
+    )
+
+
+def grows(amount):
+    """Returns a resource that is asked for again, and more of it, when a job is tried again."""
+    return lambda wildcards, attempt: attempt * amount
 
 
 def about(wildcards, **more):

@@ -16,8 +16,8 @@ rule measure_cost:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=lambda wildcards, attempt: attempt * 60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         methods=lambda wildcards: plan.attribution.compared(wildcards.dataset, wildcards.model),
         adaptive=ADAPTIVE,

@@ -18,8 +18,8 @@ rule prepare_text:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         definition=lambda wildcards: json.dumps(plan.definition(wildcards.dataset), sort_keys=True),
         settings=json.dumps(plan.preparation_settings(), sort_keys=True),

@@ -23,8 +23,8 @@ rule ding2019_study:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         root=lambda wildcards, output: os.path.dirname(os.path.dirname(output[0])),
         folder=lambda wildcards, output: os.path.dirname(output[0]),

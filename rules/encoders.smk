@@ -17,8 +17,8 @@ rule pretrained_encoder:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=120,
+        mem_mb=grows(4000),
+        runtime=grows(120),
     params:
         encoder=lambda wildcards: plan.studies.encoders()[wildcards.encoder],
         text=lambda wildcards, input: f"--text {input.text}" if input.text else "",
@@ -47,8 +47,8 @@ rule model_encoder:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=120,
+        mem_mb=grows(4000),
+        runtime=grows(120),
     params:
         sequences=plan.settings.encoders["sequences"],
         about=lambda wildcards: about(wildcards),

@@ -15,8 +15,8 @@ rule segment_translation:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
@@ -41,8 +41,8 @@ rule free_links:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         side="",
         about=lambda wildcards: about(wildcards, links="forward"),
@@ -83,8 +83,8 @@ rule free_reference:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.reference"),

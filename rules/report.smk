@@ -27,8 +27,8 @@ rule report:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=4000,
-        runtime=30,
+        mem_mb=grows(4000),
+        runtime=grows(30),
     params:
         folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
         root=lambda wildcards, output: os.path.dirname(output.page),

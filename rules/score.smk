@@ -22,8 +22,8 @@ rule score:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
         about=lambda wildcards: about(

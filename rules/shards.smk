@@ -1,15 +1,18 @@
-# The sentences of one attribution divided among several jobs (attribution.shards). Gathered, they are the same bytes
-# as those of one job; so rules/attribution.smk and this file make the same files, and the configuration chooses.
+# The sentences of one attribution, and the links files that one table scores, divided among several jobs
+# (attribution.shards). Gathered, they are the same bytes as those of one job; so rules/attribution.smk and this file make
+# the same files, and the configuration chooses.
 SHARDS = range(1, plan.settings.attribution.shards + 1)
 
 
 if len(SHARDS) > 1:
 
     ruleorder: gather_scores > attribute
+    ruleorder: gather_metrics > score_methods
 
 else:
 
     ruleorder: attribute > gather_scores
+    ruleorder: score_methods > gather_metrics
 
 
 use rule attribute as attribute_shard with:
@@ -46,11 +49,51 @@ rule gather_scores:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        mem_mb=grows(2000),
+        runtime=grows(60),
     params:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.io.matrices"),
     shell:
         "python -m alignlens attribute --gather {input} --out {output} --journal {output}.journal.jsonl"
+        " --about {params.about:q} 2> {log}"
+
+
+use rule score_methods as score_methods_shard with:
+    output:
+        temp(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json"),
+    log:
+        f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/score_methods/{ATTRIBUTION}/{{shard}}.tsv"
+    wildcard_constraints:
+        shard="[0-9]+",
+    params:
+        cells=lambda wildcards: cells_of(wildcards),
+        causes=lambda wildcards, input: causes_of(wildcards, input),
+        shard=lambda wildcards: f"--shard {wildcards.shard}/{len(SHARDS)}",
+        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        about=lambda wildcards: about_methods(wildcards),
+        code=code_version("alignlens.cli.score_methods"),
+
+
+rule gather_metrics:
+    input:
+        expand(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json", shard=SHARDS, allow_missing=True),
+    output:
+        f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+    log:
+        f"{ROOT}/attributions/{ATTRIBUTION}/gather.log",
+    benchmark:
+        f"{ROOT}/benchmarks/gather_metrics/{ATTRIBUTION}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=grows(2000),
+        runtime=grows(30),
+    params:
+        about=lambda wildcards: about_methods(wildcards),
+        code=code_version("alignlens.cli.score_methods"),
+    shell:
+        "python -m alignlens score-methods --gather {input} --out {output} --journal {output}.journal.jsonl"
         " --about {params.about:q} 2> {log}"

@@ -13,8 +13,8 @@ rule train_subwords:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         kind=plan.settings.subwords["kind"],
         vocab=plan.settings.subwords["vocab"],
@@ -41,8 +41,8 @@ rule segment:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),

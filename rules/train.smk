@@ -25,7 +25,7 @@ rule train:
             attempt
             * (2000 + 16e-6 * plan.model(wildcards.model).training.batch_tokens * plan.settings.subwords["vocab"])
         ),
-        runtime=lambda wildcards, attempt: attempt * 1440,
+        runtime=grows(1440),
         gpu=0,
     params:
         # Depends on resources, so more GPUs do not make a finished model out of date.

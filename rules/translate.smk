@@ -15,8 +15,8 @@ rule translate:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=lambda wildcards, attempt: attempt * 120,
+        mem_mb=grows(4000),
+        runtime=grows(120),
     params:
         beam=plan.settings.decoding["beam"],
         length_penalty=plan.settings.decoding["length_penalty"],
@@ -48,8 +48,8 @@ rule force_decode:
         "../envs/alignlens.yaml"
     threads: 1
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * 4000,
-        runtime=lambda wildcards, attempt: attempt * 60,
+        mem_mb=grows(4000),
+        runtime=grows(60),
     params:
         batch_tokens=plan.settings.decoding["batch_tokens"],
         about=lambda wildcards: about(wildcards),
@@ -73,8 +73,8 @@ rule score_bleu:
     conda:
         "../envs/alignlens.yaml"
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=grows(2000),
+        runtime=grows(30),
     params:
         # Prepared text is tokenised on both sides of the comparison (docs/data.md). "none" counts its words as they
         # are; "13a" would tokenise a second time. The signature says which was used.

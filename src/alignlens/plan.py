@@ -95,6 +95,10 @@ class Plan:
         """Returns a dataset as it is declared, so that a changed declaration prepares it again."""
         return self.dataset(dataset).declared
 
+    def prepared(self) -> list[str]:
+        """Returns what says that a dataset is there, for every one: with these, no step needs a network."""
+        return [str(self.root / "data" / dataset.name / "preparation.json") for dataset in self.settings.datasets]
+
     def pieces(self) -> list[str]:
         """Returns all segmented text."""
         return [

@@ -268,6 +268,37 @@ def test_score_methods_writes_one_table_and_one_run_per_row(linked: Path) -> Non
     assert "entropy" not in other.latest
 
 
+def test_parts_of_the_scores_are_together_the_bytes_of_one_run(
+    linked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = ["de-en=de-en=gold", "en-de=en-de=gold", "bidir=bidir=gold"]
+    about = ["--about", json.dumps(ABOUT)]
+    assert main([*score(*cells), "--out", "whole.json", "--journal", "whole.jsonl", *about]) == 0
+    for parts in (3, 20):  # more parts than the 16 files: some are empty
+        names = [f"{number}.json" for number in range(1, parts + 1)]
+        for number, name in enumerate(names, start=1):
+            part = ["--shard", f"{number}/{parts}", "--journal", "j", "--about"]
+            assert main([*score(*cells), "--out", name, *part, json.dumps({**ABOUT, "shard": str(number)})]) == 0
+            (run,) = read_journal(linked / "j")
+            assert run.name == f"toy · transformer · s2 · score-part · forced · part {number}"
+        gathered = ["score-methods", "--gather", *reversed(names), "--out", "gathered.json", "--journal", "j", *about]
+        assert main(gathered) == 0
+        assert (linked / "gathered.json").read_bytes() == (linked / "whole.json").read_bytes()
+        assert [run.latest["aer"] for run in read_journal(linked / "j")] == [
+            run.latest["aer"] for run in read_journal(linked / "whole.jsonl")
+        ]
+    for wrong, message in (
+        (["--gather", "1.json", "2.json"], "1.json: is part 1 of 20, and one of 2 files. Give every part once."),
+        (["--gather", "whole.json"], "whole.json: not a part of a table. Make it with --shard K/N."),
+        (["--gather", "1.json", "--cell", cells[0]], "--gather takes the parts as they are; leave out --cell"),
+        (["--shard", "1/2"], "--cell missing; only --gather does without"),
+        (["--cell", cells[0], "--shard", "3/2"], "--shard 3/2: not K/N with K from 1 to N"),
+    ):
+        capsys.readouterr()
+        assert main(["score-methods", *wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_score_methods_agrees_with_score(linked: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*score("de-en=de-en=gold"), "--json"]) == 0
     table = json.loads(capsys.readouterr().out)["rows"]

@@ -16,9 +16,9 @@ def holder(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def removed_by(process: subprocess.Popen[str]) -> int:
+def is_alone(process: subprocess.Popen[str]) -> bool:
     assert process.stdout is not None
-    return int(process.stdout.readline())
+    return process.stdout.readline() == "True\n"
 
 
 def test_locks_go_only_when_everybody_who_may_hold_them_is_dead(tmp_path: Path) -> None:
@@ -28,19 +28,22 @@ def test_locks_go_only_when_everybody_who_may_hold_them_is_dead(tmp_path: Path) 
         (locks / name).touch()
     first, second = holder(tmp_path), None
     try:
-        assert removed_by(first) == 2
+        assert is_alone(first)
+        assert not list(locks.iterdir())
         (locks / "0.input.lock").touch()  # now held by the living first process
         second = holder(tmp_path)
-        assert removed_by(second) == 0
+        assert not is_alone(second)
         first.kill()
         first.wait()
         third = holder(tmp_path)  # the second one still lives
-        assert removed_by(third) == 0
+        assert not is_alone(third)
+        assert list(locks.iterdir())
         for process in (second, third):
             process.kill()
             process.wait()
         last = holder(tmp_path)
-        assert removed_by(last) == 1
+        assert is_alone(last)
+        assert not list(locks.iterdir())
         last.kill()
         last.wait()
     finally:

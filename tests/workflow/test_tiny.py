@@ -116,15 +116,26 @@ def test_norms_are_compared_with_weights_by_layer(finished: Workspace) -> None:
 def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None:
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
-    name = "attributions/tiny/lstm/1/free/xa-xb/scores"
-    shutil.rmtree(copy.results / name)
+    folder = "attributions/tiny/lstm/1/free"
+    scores, metrics = f"{folder}/xa-xb/scores", f"{folder}/metrics.json"
+    shutil.rmtree(copy.results / scores)
+    (copy.results / metrics).unlink()
     (copy.folder / "tiny.yaml").write_text(
         yaml.safe_dump({**TINY, "attribution": {**TINY["attribution"], "shards": 2}})
     )
-    planned = copy.snakemake("--cores", "1", "--rerun-triggers", "mtime", "--", f"results/tiny/{name}").stderr
-    assert "attribute_shard" in planned
-    for path in (finished.results / name).iterdir():
-        assert (copy.results / name / path.name).read_bytes() == path.read_bytes(), path.name
+    planned = copy.snakemake("--cores", "all", "--rerun-triggers", "mtime", "--", f"results/tiny/{metrics}").stderr
+    assert {"attribute_shard", "score_methods_shard"} <= set(re.findall(r"\w+", planned))
+    for path in (finished.results / scores).iterdir():
+        assert (copy.results / scores / path.name).read_bytes() == path.read_bytes(), path.name
+    assert (copy.results / metrics).read_bytes() == (finished.results / metrics).read_bytes()
+
+
+def test_several_gpus_train_together(workspace: Workspace) -> None:
+    model = "results/tiny/models/tiny/xa-xb/lstm/1/model"
+    shown = ("--cores", "all", "--dry-run", "--printshellcmds", "--set-resources")
+    assert "torchrun" not in workspace.snakemake(*shown, "train:gpu=1", "--", model).stdout
+    several = workspace.snakemake(*shown, "train:gpu=4", "--", model).stdout
+    assert "torchrun --standalone --nproc-per-node 4 -m alignlens train " in several
 
 
 def test_a_study_alone_builds_nothing_unrelated(workspace: Workspace) -> None:

@@ -103,18 +103,18 @@ class Workspace:
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}
 
-    def mlflow_runs(self) -> list[dict[str, object]]:
+    def mlflow_runs(self, uri: str = "sqlite:///results/mlflow.db") -> list[dict[str, object]]:
         """Every run of the store: key, status, name, number of metrics."""
         script = (
-            "import json, mlflow\n"
-            "client = mlflow.MlflowClient('sqlite:///results/mlflow.db')\n"
+            "import json, mlflow, sys\n"
+            "client = mlflow.MlflowClient(sys.argv[1])\n"
             "ids = [e.experiment_id for e in client.search_experiments() if e.name.startswith('alignlens/')]\n"
             "runs = client.search_runs(ids, max_results=5000)\n"
             "print(json.dumps([{'key': r.data.tags['alignlens.key'], 'status': r.info.status,\n"
             "    'name': r.info.run_name, 'group': 'alignlens.group' in r.data.tags,\n"
             "    'metrics': r.data.metrics} for r in runs]))\n"
         )
-        command = [sys.executable, "-c", script]
+        command = [sys.executable, "-c", script, uri]
         done = subprocess.run(command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=True)
         runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
         return runs

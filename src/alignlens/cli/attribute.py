@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from alignlens.attribution.registry import parse_all
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
+from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
-_SHARD = re.compile(r"([0-9]+)/([0-9]+)")
+_WORK = ("model", "source", "target", "methods")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
     add_adaptive(parser)
-    parts = parser.add_argument_group("in parts, for several machines; together they are the bytes of one run")
-    parts.add_argument("--shard", default="1/1", metavar="K/N", help="only part K of N, counted from 1")
-    parts.add_argument("--gather", nargs="+", type=Path, metavar="DIR", help="put the folders of all parts together")
+    add_shards(parser, "folders", "DIR")
     add_compute(parser, BATCH_TOKENS, threads=SHARED)
     add_about(parser)
     parser.epilog = (
@@ -73,6 +71,7 @@ def check_adaptive(risk: float | None) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the scores of all methods, or puts those of several parts together."""
     about = about_of(args)
+    check_gathering(args, _WORK)
     result = _gathered(args, about) if args.gather else _attributed(args, about)
     if args.json:
         print(json.dumps(result))
@@ -81,9 +80,6 @@ def run(args: argparse.Namespace) -> None:
 def _gathered(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, float]:
     from alignlens.io.matrices import Matrices, gather
 
-    given = [f"--{name}" for name in ("model", "source", "target", "methods") if getattr(args, name) is not None]
-    if given:
-        raise ConfigError(f"--gather takes the parts as they are; leave out {' '.join(given)}")
     with Journal(args.journal) as journal:
         record = journal.run(**_identity(about), params={"parts": len(args.gather)})
         gather(args.gather, args.out)
@@ -97,10 +93,7 @@ def _gathered(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, floa
 def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, float]:
     check_compute(args)
     check_adaptive(args.adaptive)
-    missing = [f"--{name}" for name in ("model", "source", "target", "methods") if getattr(args, name) is None]
-    if missing:
-        raise ConfigError(f"{', '.join(missing)} missing; only --gather does without")
-    shard = _shard(args.shard)
+    shard = shard_of(args.shard)
     methods = parse_all(args.methods)
     source, target = read_parallel(args.source, args.target)
     with Journal(args.journal) as journal:
@@ -219,11 +212,3 @@ def _numbers(statistics: dict[str, int]) -> dict[str, float]:
     single = {key: value for key, value in statistics.items() if key.startswith("copies ")}
     common: dict[str, float] = {key: value for key, value in statistics.items() if key not in single}
     return {**common, "copies": sum(single.values())} if single else common
-
-
-def _shard(text: str) -> tuple[int, int]:
-    """Returns the part, counted from zero, and the number of parts."""
-    match = _SHARD.fullmatch(text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise ConfigError(f"--shard {text}: not K/N with K from 1 to N, e.g. 2/4")
-    return int(match[1]) - 1, int(match[2])

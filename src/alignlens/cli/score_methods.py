@@ -12,7 +12,10 @@ from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.links_folder import ENTROPY, LinksName, links_files
+from alignlens.cli.model_run import model_run
+from alignlens.cli.score_parts import PART, gathered_parts, part_facts, part_of
 from alignlens.cli.score_rows import add_interval, cause_columns, interval_of, score_rows
+from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.errors import ConfigError, InputError, unknown_name
 from alignlens.io.atomic import write_json
 from alignlens.io.text import check_equal_counts
@@ -61,7 +64,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cell",
         nargs="+",
         action="extend",
-        required=True,
         metavar="NAME=DIR=GOLD",
         help="a direction, its folder of links (as alignlens extract or symmetrize writes it) and its gold links",
     )
@@ -72,6 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_shards(parser, "files", "FILE")
     add_interval(parser)
     add_about(parser)
     parser.epilog = (
@@ -84,30 +87,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Scores every file of every folder, and prints, writes and records the result."""
-    interval = interval_of(args)
+    """Scores every file of every folder, or puts parts of that together; prints, writes and records the result."""
     about = about_of(args)
-    cells = [Cell.of(text) for text in args.cell]
+    check_gathering(args, ("cell",))
+    shard = shard_of(args.shard)
     with Journal(args.journal) as journal:
-        golds = {path: read_gold(path, base=0) for path in dict.fromkeys(cell.gold for cell in cells)}
-        check_equal_counts(list(golds), list(map(len, golds.values())))
-        causes = _causes(args.causes, cells, about)
-        rows = [row for cell in cells for row in _rows(cell, golds[cell.gold], causes.get(cell.name), interval)]
-        _check_once(rows)
-        result = {
-            **about,
-            **({"seed": int(about["seed"])} if str(about.get("seed")).isdecimal() else {}),
-            "sentences": len(next(iter(golds.values()))),
-            "interval": interval,
-            "rows": rows,
-        }
+        result = gathered_parts(args.gather) if args.gather else _scored(args, about, shard)
         if args.out:
             write_json(args.out, result)
-        _record(journal, about, rows)
+        if PART in result:
+            _record_part(journal, about, result["rows"])
+        else:
+            _record(journal, about, result["rows"])
     if args.json:
         print(json.dumps(result, indent=2, ensure_ascii=False))
     elif not args.out:
-        _print(rows)
+        _print(result["rows"])
+
+
+def _scored(args: argparse.Namespace, about: dict[str, Any], shard: tuple[int, int]) -> dict[str, Any]:
+    """Returns the table of all links files of all folders, or of a part of them."""
+    interval = interval_of(args)
+    cells = [Cell.of(text) for text in args.cell]
+    golds = {path: read_gold(path, base=0) for path in dict.fromkeys(cell.gold for cell in cells)}
+    check_equal_counts(list(golds), list(map(len, golds.values())))
+    causes = _causes(args.causes, cells, about)
+    files = [(cell, path) for cell in cells for path in links_files(cell.folder)]
+    _check_once(files)
+    chosen = part_of(files, shard)
+    rows = [
+        row
+        for cell in cells
+        for row in _rows(
+            cell, [path for owner, path in chosen if owner is cell], golds[cell.gold], causes.get(cell.name), interval
+        )
+    ]
+    return {
+        **{key: value for key, value in about.items() if key != "shard"},
+        **({"seed": int(about["seed"])} if str(about.get("seed")).isdecimal() else {}),
+        **part_facts(shard),
+        "sentences": len(next(iter(golds.values()))),
+        "interval": interval,
+        "rows": rows,
+    }
 
 
 def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[str, Causes]:
@@ -122,10 +144,12 @@ def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[
     return {name: read_causes(path, source)}
 
 
-def _rows(cell: Cell, gold: Gold, causes: Causes | None, interval: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns one row per links file of a folder."""
+def _rows(
+    cell: Cell, paths: list[Path], gold: Gold, causes: Causes | None, interval: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns one row per links file, some or all of a folder."""
     lengths = (None, None) if causes is None else (causes.source_lengths.tolist(), causes.target_lengths.tolist())
-    files = [(path, LinksName.of(path)) for path in links_files(cell.folder)]
+    files = [(path, LinksName.of(path)) for path in paths]
     entropies = _entropies(cell.folder) if any(name.symmetrization is None for _, name in files) else {}
     described, systems = [], []
     for path, name in files:
@@ -153,13 +177,14 @@ def _rows(cell: Cell, gold: Gold, causes: Causes | None, interval: dict[str, Any
     return [{**first, **second} for first, second in zip(described, score_rows(systems, gold, interval), strict=True)]
 
 
-def _check_once(rows: list[dict[str, Any]]) -> None:
+def _check_once(files: list[tuple[Cell, Path]]) -> None:
     """Raises if two folders hold the links of the same name: one would hide the other."""
     seen = set()
-    for row in rows:
-        which = (row["method"], row["extraction"], row["links"])
-        if which in seen:
-            raise ConfigError(f"--cell: two folders have links {row['links']!r} of {row['method']}; name them apart")
+    for cell, path in files:
+        name = LinksName.of(path)
+        links = name.symmetrization or cell.name
+        if (which := (parse(name.method).text, name.extraction, links)) in seen:
+            raise ConfigError(f"--cell: two folders have links {links!r} of {which[0]}; name them apart")
         seen.add(which)
 
 
@@ -175,6 +200,13 @@ def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
     if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
         raise InputError("not what alignlens extract writes.", path, advice="Extract again.")
     return found
+
+
+def _record_part(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Records that a part was scored; what was found is recorded when all parts are together."""
+    common = model_run(about, "score-part")
+    name = run_name(common["name"], about.get("decoding"), f"part {about['shard']}" if "shard" in about else None)
+    journal.run(**{**common, "name": name}).metric("rows", len(rows))
 
 
 def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:

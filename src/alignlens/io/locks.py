@@ -9,8 +9,8 @@ from pathlib import Path
 _held: list[int] = []
 
 
-def release_stale_locks(directory: Path) -> int:
-    """Removes Snakemake's locks in ``directory`` if no process that called this is alive; returns how many.
+def release_stale_locks(directory: Path) -> bool:
+    """Removes Snakemake's locks in ``directory`` if no process that called this is alive; returns whether none is.
 
     Snakemake's lock files name no owner, so after kill -9 it refuses to start until told to unlock. Here every
     main process holds a shared lock of the operating system for as long as it lives; whoever can have it alone
@@ -19,15 +19,14 @@ def release_stale_locks(directory: Path) -> int:
     folder = directory / ".snakemake"
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder / "alive.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    removed = 0
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
     except BlockingIOError:
-        pass
-    else:
+        alone = False
+    if alone:
         for lock in (folder / "locks").glob("*.lock"):
             lock.unlink(missing_ok=True)
-            removed += 1
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     _held.append(descriptor)
-    return removed
+    return alone

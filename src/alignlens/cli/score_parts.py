@@ -1,0 +1,64 @@
+"""A table of scores in parts: which rows are whose, and the parts together again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from alignlens.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PART = "part"
+_Item = TypeVar("_Item")
+
+
+def part_of(items: Sequence[_Item], shard: tuple[int, int]) -> Sequence[_Item]:
+    """Returns every n-th item, so that the parts of a table take about as long as each other."""
+    number, parts = shard
+    return items[number::parts]
+
+
+def part_facts(shard: tuple[int, int]) -> dict[str, Any]:
+    """Returns what a part says about itself; nothing where it is the whole."""
+    return {} if shard[1] == 1 else {PART: list(shard)}
+
+
+def gathered_parts(paths: Sequence[Path]) -> dict[str, Any]:
+    """Returns the whole table, its rows in their order, from the files of all parts in any order."""
+    found: dict[int, dict[str, Any]] = {}
+    for path in paths:
+        table = _read(path)
+        number, parts = table[PART]
+        if parts != len(paths) or number in found:
+            told = f"is part {number + 1} of {parts}, and one of {len(paths)} files."
+            raise InputError(told, path, advice="Give every part once.")
+        if any(_facts(table) != _facts(other) for other in found.values()):
+            raise InputError("is part of another table.", path, advice="Make all parts with the same options.")
+        found[number] = table
+    parts = [found[number]["rows"] for number in range(len(paths))]
+    length = sum(map(len, parts))
+    for number, rows in enumerate(parts):
+        if len(rows) != len(range(number, length, len(parts))):
+            told = f"among these, part {number + 1} has {len(rows)} of {length} rows."
+            raise InputError(told, paths[0], advice="Make all parts again.")
+    return {**_facts(found[0]), "rows": [parts[row % len(parts)][row // len(parts)] for row in range(length)]}
+
+
+def _facts(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in (PART, "rows")}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        table = json.loads(path.read_bytes())
+        number, parts = table[PART]
+        if not 0 <= number < parts or not isinstance(table["rows"], list):
+            raise ValueError
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError("not a part of a table.", path, advice="Make it with --shard K/N.") from None
+    return dict(table)

@@ -1,0 +1,65 @@
+"""Slurm jobs that a killed Snakemake left behind: they would write the same files as the jobs that replace them."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+#: What the names of our jobs begin with: ``slurm-jobname-prefix`` of profiles/slurm.
+JOB_PREFIX = "alignlens_"
+_ANSWER_SECONDS = 30
+_PATIENCE_SECONDS = 60.0
+
+
+class Orphan(NamedTuple):
+    """A job in the queue: its number, and the comment that says what it is."""
+
+    number: str
+    comment: str
+
+
+def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list[Orphan]:
+    """Cancels the jobs that were submitted from ``directory``, waits until they have ended and returns them.
+
+    Only for a caller who knows that no other Snakemake works there. A training saves its state when it is cancelled.
+    """
+    orphans = _queued(directory)
+    if not orphans:
+        return []
+    _asked("scancel", *(orphan.number for orphan in orphans))
+    until = time.monotonic() + patience
+    while _queued(directory) and time.monotonic() < until:
+        time.sleep(0.5)
+    return orphans
+
+
+def told(orphans: list[Orphan]) -> str:
+    """Returns one line about what was cancelled."""
+    return f"cancelled {len(orphans)} Slurm jobs of a Snakemake that was killed: " + ", ".join(
+        f"{orphan.number} {orphan.comment}" for orphan in orphans
+    )
+
+
+def _queued(directory: Path) -> list[Orphan]:
+    if shutil.which("squeue") is None:
+        return []
+    listed = _asked("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%i|%j|%Z|%k")
+    rows = [line.split("|", 3) for line in listed.splitlines() if line.count("|") >= 3]
+    return [
+        Orphan(number.strip(), comment.strip())
+        for number, name, folder, comment in rows
+        if name.strip().startswith(JOB_PREFIX) and Path(folder.strip()) == directory
+    ]
+
+
+def _asked(*command: str) -> str:
+    """Returns what a client of Slurm answers; nothing where there is no cluster to ask."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

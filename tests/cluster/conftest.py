@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "workflow"))
 
-from slurm import Slurm, why_not  # noqa: E402
+from slurm import Slurm, why_not
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from alignlens.tracking.database import find_programs
 from slurm import Slurm
 from submitted import CANCELLED, HUNGRY, Submission, living_children_of
 from throwaway import Workspace, make_workspace
 from tracking_server import OwnServer
 
 from alignlens.errors import ToolError
-from alignlens.tracking.database import find_programs
 
 pytestmark = pytest.mark.cluster
 #: Job numbers may be used by nobody else in the meantime; a state is that of the end.

@@ -264,7 +264,7 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]])
 
 def _axes(about: dict[str, Any], row: dict[str, Any], links: str) -> dict[str, str]:
     """Returns what MLflow's charts can draw a metric over: they know parameters, not tags."""
-    known = {key: str(about[key]) for key in ("model", "decoding") if key in about}
+    known: dict[str, str] = {key: str(about[key]) for key in ("model", "decoding") if key in about}
     return {**known, "direction": links, "extraction": row["extraction"], "method": row["name"]}
 
 

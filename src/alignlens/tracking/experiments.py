@@ -101,7 +101,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             ),
         ),
         "attribute": Experiment("Scores of all methods for one model, direction and decoding, with what they cost."),
-        "reference": Experiment("What stands in for gold links of a model's own translations: links of a stored aligner, both directions."),
+        "reference": Experiment("Links of stored aligners, in place of gold links of models' own translations."),
         "extract": Experiment("From scores of pieces to links of words."),
         "attribution": Experiment(
             "Attribution methods against gold links: a run per method, model, direction and decoding.",

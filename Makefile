@@ -6,7 +6,7 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo ui server server-down test test-cluster check format lock clean
+.PHONY: help install demo ui server server-down screenshot test test-cluster check format lock clean
 
 help:
 	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
@@ -15,6 +15,7 @@ help:
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
+	@echo "make screenshot    docs/images/mlflow-compare.png from the demo's runs, in a headless Chromium"
 	@echo "make format  let the formatters rewrite the code"
 	@echo "make lock    write the installed versions to requirements.lock"
 
@@ -42,6 +43,11 @@ server: install
 
 server-down: install
 	$(BIN)/alignlens server down
+
+# The picture of the compare view in the README, from the runs of make demo.
+screenshot: install
+	tests/cluster/install.sh
+	$(BIN)/python tests/cluster/screenshot.py
 
 test: install
 	$(BIN)/python -m pytest

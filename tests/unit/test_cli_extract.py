@@ -257,7 +257,8 @@ def test_score_methods_writes_one_table_and_one_run_per_row(linked: Path) -> Non
         "extraction": "ding",
         "kind": "direction",
     }
-    assert run.params == parse("ding_grad").parameters
+    axes = {"model": "transformer", "decoding": "forced", "direction": "de-en", "extraction": "ding"}
+    assert run.params == {**axes, "method": "ding_grad", **parse("ding_grad").parameters}
     assert run.latest["aer"] == 20.0
     assert run.latest["entropy"] == pytest.approx(entropies["sentence_mean"])
     other = runs[f"de-en bidir · transformer · s2 · {SMOOTH} · forced · kobayashi"]

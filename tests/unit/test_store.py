@@ -140,12 +140,13 @@ def test_a_rerun_replaces_and_its_group_stays(store: Store, tmp_path: Path) -> N
 def test_the_filters_of_the_manual_find_runs(store: Store, tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "tracking.md"
     filters = re.findall(r"^\| .* \| `((?:tags|metrics)\.[^`]+)` \|$", page.read_text(), re.MULTILINE)
-    assert len(filters) == 3
+    assert len(filters) == 4
     path = tmp_path / "a.journal.jsonl"
 
     def job() -> None:
         with Journal(path) as journal:
-            tags = {"dataset": "demo", "links": "grow-diag"}
+            tags = {"dataset": "demo", "links": "grow-diag", "model": "transformer", "direction": "xa-xb"}
+            tags |= {"decoding": "forced", "extraction": "ding"}
             run = journal.run(experiment="filters", name="a", identity={"preset": "demo"}, tags=tags)
             run.metrics({"aer": 20, "seconds": 700, "peak_memory_mb": 5000})
             raise RuntimeError
@@ -154,7 +155,7 @@ def test_the_filters_of_the_manual_find_runs(store: Store, tmp_path: Path) -> No
         job()
     store.sync([path])
     experiment = runs_of(store, "filters")[0].info.experiment_id
-    assert [len(client_of(store).search_runs([experiment], text)) for text in filters] == [1, 1, 1]
+    assert [len(client_of(store).search_runs([experiment], text)) for text in filters] == [1, 1, 1, 1]
 
 
 def test_duplicates_made_by_others_are_removed(store: Store, tmp_path: Path) -> None:

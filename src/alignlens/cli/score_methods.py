@@ -251,7 +251,7 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]])
                 "extraction": extraction,
                 "kind": row["kind"],
             },
-            params=row["parameters"],
+            params={**_axes(about, row, links), **row["parameters"]},
             group=about.get("dataset"),
         )
         record.metrics({key: row[key] for key in _METRICS if row[key] is not None})
@@ -260,6 +260,12 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]])
         for each in heads.get((method, extraction, links), []):
             if each["links"] == row["links"] and each["aer"] is not None:
                 record.metric("head_aer", each["aer"], each["parameters"]["head"])
+
+
+def _axes(about: dict[str, Any], row: dict[str, Any], links: str) -> dict[str, str]:
+    """Returns what MLflow's charts can draw a metric over: they know parameters, not tags."""
+    known: dict[str, str] = {key: str(about[key]) for key in ("model", "decoding") if key in about}
+    return {**known, "direction": links, "extraction": row["extraction"], "method": row["name"]}
 
 
 def _layer_of(row: dict[str, Any]) -> str | None:

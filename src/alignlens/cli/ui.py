@@ -22,6 +22,8 @@ _EPILOG = """example:
 
 Brings the store up to date, prints the address and serves until Ctrl-C.
 For a server (--uri http://...) it only prints the address to open."""
+# MLflow starts with chat applications, where no run is seen, and no setting of the server changes that.
+_WHERE = "press Model training, top left, then Experiments; docs/tracking.md shows how to compare runs"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int | None:
     if address.is_server:
         print(f"open {address}")
         return 0
+    print(_WHERE, file=sys.stderr)
     return _serve(address, args.host, args.port)
 
 

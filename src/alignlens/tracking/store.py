@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import ToolError
 from alignlens.tracking.address import Address
+from alignlens.tracking.experiments import experiment_tags
 from alignlens.tracking.reconcile import OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
 from alignlens.tracking.staging import staged_artifacts
 
@@ -61,7 +62,10 @@ class Tracker:
         self._client, self._address = client, address
 
     def experiments(self) -> dict[str, str]:
-        """Returns the ids of our experiments by name; a deleted one comes back, since its runs are needed."""
+        """Returns the ids of our experiments by name; a deleted one comes back, since its runs are needed.
+
+        Those that an older version made get their description and view on the way; what people wrote stays.
+        """
         from mlflow.entities import ViewType
 
         ids: dict[str, str] = {}
@@ -73,7 +77,11 @@ class Tracker:
             for experiment in page:
                 if experiment.lifecycle_stage != "active":
                     self._client.restore_experiment(experiment.experiment_id)
-                ids[experiment.name.removeprefix(PREFIX)] = experiment.experiment_id
+                name = experiment.name.removeprefix(PREFIX)
+                ids[name] = experiment.experiment_id
+                for key, value in experiment_tags(name).items():
+                    if key not in experiment.tags:
+                        self._client.set_experiment_tag(experiment.experiment_id, key, value)
             token = page.token
             if not token:
                 return ids
@@ -85,9 +93,9 @@ class Tracker:
         root = self._address.artifacts
         location = None if root is None else (root / PREFIX / name).as_uri()
         # Without this tag MLflow's UI takes it for a chat application and shows no runs at first.
-        kind = {"mlflow.experimentKind": "custom_model_development"}
+        tags = {"mlflow.experimentKind": "custom_model_development", **experiment_tags(name)}
         try:
-            return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=kind))
+            return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=tags))
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise

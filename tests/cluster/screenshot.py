@@ -1,0 +1,80 @@
+"""Makes the picture of MLflow's compare view in the README: four methods of one model, for given translations.
+
+make screenshot                                                        of the demo
+python tests/cluster/screenshot.py --results results --preset hansards --direction en-fr --out compare.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from browser import MlflowPage, chromium, missing_programs, served
+from selenium.common.exceptions import TimeoutException
+
+from alignlens.cli.main import exit_on_error
+from alignlens.errors import InputError, ToolError
+from alignlens.io.atomic import atomic_path
+
+METHODS = ("attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")
+# 1600 pixels wide, in letters that can be read where the README shows it smaller; high enough to scroll nothing.
+WINDOW = {"width": 1280, "height": 1900, "zoom": 1.25}
+
+
+def main() -> None:
+    """Takes the picture."""
+    args = parsed()
+    missing = missing_programs()
+    if missing:
+        raise ToolError(f"not installed: {', '.join(missing)}. Run tests/cluster/install.sh.")
+    with served(args.results) as address, chromium(**WINDOW) as driver:
+        picture = compared(MlflowPage(driver, address), args)
+    with atomic_path(args.out) as temporary:
+        temporary.write_bytes(picture)
+    print(f"{args.out}: {len(picture) // 1000} KB")
+
+
+def parsed() -> argparse.Namespace:
+    """Returns the options."""
+    parser = argparse.ArgumentParser(description="the picture of MLflow's compare view")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="results folder (results)")
+    parser.add_argument("--preset", default="demo", help="whose runs (demo)")
+    parser.add_argument("--model", default="transformer", help="which model (transformer)")
+    parser.add_argument("--direction", default="xa-xb", help="in which direction (xa-xb)")
+    parser.add_argument("--out", type=Path, default=Path("docs/images/mlflow-compare.png"), help="the PNG file")
+    return parser.parse_args()
+
+
+def compared(page: MlflowPage, args: argparse.Namespace) -> bytes:
+    """Returns the picture, after the clicks that docs/tracking.md describes."""
+    page.start()
+    page.hide_sidebar()
+    page.open("alignlens/attribution")
+    page.choose_view("methods by AER")
+    wanted = {"preset": args.preset, "model": args.model, "direction": args.direction}
+    wanted |= {"decoding": "forced", "extraction": "ding"}
+    page.search(" AND ".join(f"tags.{name} = '{value}'" for name, value in wanted.items()))
+    prefix = f"{args.direction} · {args.model} · "
+    try:
+        page.wait(lambda _: plainest_of_each(page.names(), prefix), "nothing found")
+    except TimeoutException:
+        raise InputError(f"no such runs: {wanted}.", args.results, advice="See: alignlens track list.") from None
+    page.compare(plainest_of_each(page.names(), prefix))
+    page.fold("Visualizations")
+    for section in ("Parameters", "Metrics"):
+        page.show_differences(section)
+    return page.picture(last_section="Metrics")
+
+
+def plainest_of_each(names: list[str], prefix: str) -> list[str]:
+    """Returns the run of each method that sets the least; none while runs that the filter drops are on the screen."""
+    if not all(name.startswith(prefix) for name in names):
+        return []
+    runs = {method: [name for name in names if re.search(rf" · {method}[, ]", name)] for method in METHODS}
+    return [min(found, key=len) for found in runs.values() if found]
+
+
+if __name__ == "__main__":
+    with exit_on_error("screenshot"):
+        main()

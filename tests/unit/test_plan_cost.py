@@ -134,6 +134,7 @@ MEASURED = [
     (None, "attribute", ("fconv", "xa-xb", "forced"), 64),
     (None, "attribute", ("transformer", "xa-xb", "forced"), 28),
     (None, "align", ("ibm4", "xb-xa"), 15),
+    (None, "attribute", ("lstm", "xa-xb", "free"), 37),
 ]
 
 

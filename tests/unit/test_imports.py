@@ -21,10 +21,7 @@ REGISTRIES = {
     "attribution.registry", "attribution.settings", "attribution.passes",
     "studies.ding2019.runs", "studies.kobayashi2020.runs", "studies.protocol",
 }  # fmt: skip
-PLANNING = {
-    "settings", "plan", "plan_attribution", "plan_studies", "plan_sizes", "plan_arithmetic", "plan_rates", "plan_work",
-    "plan_cost", "plan_jobs", "plan_growth",
-}  # fmt: skip
+PLANNING = {"settings", "plan", "plan_attribution", "plan_studies", "costs"}
 ONLY_IN = {
     "mlflow": {"tracking"},
     "matplotlib": {"report"},
@@ -35,7 +32,7 @@ ONLY_IN = {
     "transformers": {"models", "subwords"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
-PLAIN = {*PLANNING, *REGISTRIES, "decoding.settings"}
+PLAIN = {*PLANNING, *REGISTRIES, "decoding.settings", "costs.jobs", "costs.growth"}
 LONGEST_MODULE = 350
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from alignlens.cli.main import main
+from alignlens.costs.arithmetic import passes, weights
+from alignlens.costs.estimate import Estimate
+from alignlens.costs.growth import growth
+from alignlens.costs.jobs import estimate
+from alignlens.costs.rates import Rates
+from alignlens.costs.sizes import ASSUMED_PIECES_PER_WORD, FIFTHS, Sizes, Text, sizes_of
 from alignlens.models.presets import Presets
 from alignlens.models.settings import ModelSpec, architecture_settings
 from alignlens.plan import Plan
-from alignlens.plan_arithmetic import passes, weights
-from alignlens.plan_cost import Estimate
-from alignlens.plan_growth import growth
-from alignlens.plan_jobs import estimate
-from alignlens.plan_rates import Rates
-from alignlens.plan_sizes import ASSUMED_PIECES_PER_WORD, FIFTHS, Sizes, Text, sizes_of
 from alignlens.settings import load_settings, read_config
 
 SMALL = {

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from throwaway import TINY, Workspace
 
+from alignlens.costs.jobs import estimate
+from alignlens.costs.rates import Rates
+from alignlens.costs.sizes import sizes_of
 from alignlens.plan import Plan
-from alignlens.plan_jobs import estimate
-from alignlens.plan_rates import Rates
-from alignlens.plan_sizes import sizes_of
 from alignlens.settings import load_settings, read_config
 
 PRESETS = Path("config", "presets")

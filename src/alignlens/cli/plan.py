@@ -6,20 +6,20 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignlens.costs.growth import growth
+from alignlens.costs.jobs import estimate
+from alignlens.costs.rates import Rates
+from alignlens.costs.sizes import sizes_of
 from alignlens.errors import ConfigError
 from alignlens.plan import Plan
-from alignlens.plan_growth import growth
-from alignlens.plan_jobs import estimate
-from alignlens.plan_rates import Rates
-from alignlens.plan_sizes import sizes_of
 from alignlens.settings import load_settings, read_config
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from alignlens.plan_cost import Estimate, Total
-    from alignlens.plan_growth import Growth
+    from alignlens.costs.estimate import Estimate, Total
+    from alignlens.costs.growth import Growth
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Seconds of the jobs that run a model, from what they compute (``plan_arithmetic``) and how fast (``plan_rates``)."""
+"""Seconds of the jobs that run a model, from what they compute (``arithmetic``) and how fast (``rates``)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignlens.attribution.passes import by_noise, copies_of
 from alignlens.attribution.registry import parse
-from alignlens.plan_arithmetic import passes, weights
-from alignlens.plan_sizes import FIFTHS
+from alignlens.costs.arithmetic import passes, weights
+from alignlens.costs.sizes import FIFTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from alignlens.attribution.registry import Method
-    from alignlens.plan_arithmetic import Passes
-    from alignlens.plan_rates import Speed
-    from alignlens.plan_sizes import Text
+    from alignlens.costs.arithmetic import Passes
+    from alignlens.costs.rates import Speed
+    from alignlens.costs.sizes import Text
     from alignlens.settings import ModelRun
 
 #: Epochs of a training that nothing but its patience ends.

@@ -1,4 +1,4 @@
-"""What a configuration costs: core hours, GPU hours and disk of its jobs (``plan_jobs``), added up by stage."""
+"""What a configuration costs: core hours, GPU hours and disk of its jobs (``jobs``), added up by stage."""
 
 from __future__ import annotations
 

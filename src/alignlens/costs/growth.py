@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from alignlens.plan_jobs import estimate
+from alignlens.costs.jobs import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alignlens.costs.estimate import Estimate
+    from alignlens.costs.rates import Rates
+    from alignlens.costs.sizes import Sizes
     from alignlens.plan import Plan
-    from alignlens.plan_cost import Estimate
-    from alignlens.plan_rates import Rates
-    from alignlens.plan_sizes import Sizes
 
 #: A stage that takes less than this after the change is not worth a word.
 _SMALL_HOURS = 0.05

@@ -1,7 +1,7 @@
 """What a model has to compute: its weights, and the multiply-adds of its passes, counted from its settings alone.
 
 A sentence has ``source`` and ``target`` positions, pieces with the end symbol. Counted are matrix products; everything
-else is in the measured rates (``plan_rates``), which turn these counts into seconds.
+else is in the measured rates (``rates``), which turn these counts into seconds.
 """
 
 from __future__ import annotations

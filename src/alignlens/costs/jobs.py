@@ -1,7 +1,7 @@
 """Every job of a plan, and what it costs.
 
 Which jobs there are is exact: one for each that Snakemake would run. What each costs is an estimate: counted work
-(``plan_arithmetic``, ``plan_work``) on texts of some size (``plan_sizes``), by measured rates (``plan_rates``).
+(``arithmetic``, ``work``) on texts of some size (``sizes``), by measured rates (``rates``).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
+from alignlens.costs.estimate import Estimate, Job
+from alignlens.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
 from alignlens.plan import SIDES, SPLITS
 from alignlens.plan_attribution import ONLINE_ALIGNER, SYMMETRISED
-from alignlens.plan_cost import Estimate, Job
-from alignlens.plan_work import EPOCHS_WITHOUT_LIMIT, ModelWork
 from alignlens.studies.protocol import FORCED, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alignlens.costs.rates import Rates
+    from alignlens.costs.sizes import Sizes, Text
     from alignlens.plan import Plan
     from alignlens.plan_attribution import Attribution
-    from alignlens.plan_rates import Rates
-    from alignlens.plan_sizes import Sizes, Text
     from alignlens.settings import ModelRun
 
 _PREPARED_BY = {
@@ -192,7 +192,17 @@ class _Estimator:
                 yield self._job("links and scores", "symmetrize_methods", name, seconds, bytes=size)
                 links += combined // len(folders)
             if self.plan.has_gold(run.dataset):
-                yield self._job("links and scores", "score_methods", name, self._scored(text, links * len(folders)))
+                yield from self._method_scores(name, self._scored(text, links * len(folders)))
+
+    def _method_scores(self, name: str, seconds: float) -> Iterator[Job]:
+        """Yields the jobs that score links of methods, one or a shard each."""
+        stage, shards = "links and scores", self.plan.settings.attribution.shards
+        if shards == 1:
+            yield self._job(stage, "score_methods", name, seconds)
+            return
+        for shard in range(1, shards + 1):
+            yield self._job(stage, "score_methods_shard", f"{name} {shard}/{shards}", seconds / shards)
+        yield self._job(stage, "gather_metrics", name, 0.0)
 
     def _scores(self, run: Attribution, direction: str, methods: list[str], text: Text, name: str) -> Iterator[Job]:
         """Yields the jobs that attribute, one or a shard each."""

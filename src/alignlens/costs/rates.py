@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from alignlens.plan_sizes import Text
+    from alignlens.costs.sizes import Text
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import tempfile
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-
-import mlflow  # noqa: F401 - loaded once, before the fork
 
 from alignlens.tracking.journal import Journal
 from alignlens.tracking.store import Store
@@ -58,6 +57,9 @@ def main() -> int:
     parser.add_argument("--writers", type=int, default=50)
     parser.add_argument("--apart", action="store_true", help="no common lock, as on as many machines")
     args = parser.parse_args()
+    os.environ["MLFLOW_LOGGING_LEVEL"] = "ERROR"
+    import mlflow  # noqa: F401 - loaded once, before the fork
+
     fork = multiprocessing.get_context("fork")
     args.folder.mkdir(parents=True, exist_ok=True)
     together = fork.Barrier(args.writers)

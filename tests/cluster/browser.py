@@ -23,6 +23,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from alignlens.errors import ToolError
+
 PROGRAMS = ("chromium", "chromedriver")
 FLAGS = (
     "--headless=new",
@@ -237,7 +239,7 @@ def _wait(subject: Any, condition: Callable[[Any], Any], problem: str) -> None:
 
 def _answers(server: subprocess.Popen[bytes], url: str) -> bool:
     if server.poll() is not None:
-        raise RuntimeError(f"alignlens ui exited with {server.returncode}")
+        raise ToolError(f"alignlens ui exited with {server.returncode}")
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True

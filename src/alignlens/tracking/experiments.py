@@ -103,6 +103,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
         "attribute": Experiment("Scores of all methods for one model, direction and decoding, with what they cost."),
         "reference": Experiment("Links of stored aligners, in place of gold links of models' own translations."),
         "extract": Experiment("From scores of pieces to links of words."),
+        "score-part": Experiment("Some methods of a model against gold links; attribution has them all."),
         "attribution": Experiment(
             "Attribution methods against gold links: a run per method, model, direction and decoding.",
             View(

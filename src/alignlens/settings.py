@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from alignlens.corpora.registry import Dataset
     from alignlens.models.presets import Preset
     from alignlens.models.settings import ArchitectureSettings
+
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&]password=")
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,18 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         interval=filled["interval"],
         seed=filled["seed"],
         heatmaps=filled["heatmaps"],
-        tracking_uri=filled["tracking"]["uri"],
+        tracking_uri=_tracking_uri(filled["tracking"]["uri"], f"{label}.tracking.uri"),
     )
+
+
+def _tracking_uri(uri: str | None, where: str) -> str | None:
+    """Returns where runs go; a configuration is copied, committed and printed, so it may hold no password."""
+    if uri is not None and _PASSWORD.search(uri):
+        raise ConfigError(
+            f"{where}: a password does not belong into a configuration. "
+            "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead."
+        )
+    return uri
 
 
 def _models(filled: Mapping[str, Any], path: Path, label: str) -> tuple[ModelRun, ...]:

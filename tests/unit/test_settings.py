@@ -83,6 +83,8 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"attribution": {"adaptive": 0.5}}, "config.attribution.adaptive: 0.5 must be less than 0.5"),
         ({"attribution": {"shards": 0}}, "config.attribution.shards: 0 must be at least 1"),
         ({"attribution": {"sigmas": [0]}}, r"config.attribution.sigmas\[0\]: 0 must be more than 0"),
+        ({"tracking": {"uri": "http://me:secret@host:5000"}}, "config.tracking.uri: a password does not belong"),
+        ({"tracking": {"uri": "postgresql://host/db?password=secret"}}, "config.tracking.uri: a password does not"),
         ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
         ({"custom_datasets": {"mine": {"kind": "file", "pair": ["de", "en"]}}}, "config.custom_datasets.*mine.*'file'"),
     ],
@@ -91,6 +93,7 @@ def test_wrong_configurations(project: Path, changes: dict[str, Any], message: s
     with pytest.raises(ConfigError, match=message) as error:
         load_settings(with_changes(**changes), project)
     assert "\n" not in str(error.value)
+    assert "secret" not in str(error.value)
 
 
 def test_a_path_that_leads_nowhere_is_told_before_anything_runs(project: Path, tmp_path: Path) -> None:

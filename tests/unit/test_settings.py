@@ -125,6 +125,10 @@ def test_every_preset_is_valid_and_named_as_its_file(project: Path) -> None:
         assert load_settings(read_config([base, path]), project).preset == path.stem
 
 
+def yaml_text(value: float | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> None:
     schema = yaml.safe_load((project / "config/schemas/config.schema.yaml").read_text())
     run = schema["properties"]["aligners"]["items"]["properties"]
@@ -140,6 +144,8 @@ def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> N
         assert rule.get("description"), f"{key} has no description"
         assert "default" in rule or key.split(".")[-1] in ("preset", "datasets", "name"), f"{key} has no default"
         assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
+        if isinstance(rule.get("default"), int | float | str):
+            assert f"| `{key}` | `{yaml_text(rule['default'])}` |" in manual, f"config/README.md: default of {key}"
 
 
 def test_methods_of_a_configuration_become_canonical(project: Path) -> None:

@@ -111,6 +111,11 @@ def test_ui_names_a_busy_port(results: Path, capsys: pytest.CaptureFixture[str])
     assert f"cannot listen on 127.0.0.1:{port} (Address already in use). Choose another --port." in error
 
 
+def test_ui_serves_nobody_else(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", "--results", str(results), "--host", "0.0.0.0"]) == 2
+    assert "--host 0.0.0.0: others could change your runs" in capsys.readouterr().err
+
+
 def test_ui_of_a_server_only_says_where_it_is(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ui", "--results", str(results), "--uri", "http://bob:pw@host:5000", "--no-sync"]) == 0
     assert capsys.readouterr().out == "open http://***@host:5000\n"

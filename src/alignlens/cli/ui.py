@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from alignlens.cli.track import summary, warn
+from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
 from alignlens.tracking.records import find_journals
 from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
@@ -40,6 +41,11 @@ def run(args: argparse.Namespace) -> int | None:
     """Syncs, then becomes the MLflow server."""
     address = resolve_address(args.uri, args.results)
     if not address.is_server:
+        if not is_loopback(args.host):
+            raise ConfigError(
+                f"--host {args.host}: others could change your runs, and nobody would ask for a password. "
+                f"Forward the port (ssh -L {args.port}:127.0.0.1:{args.port}) or use alignlens server up --auth."
+            )
         check_free(args.host, args.port)
     if not args.no_sync:
         from alignlens.tracking.store import Store
@@ -61,6 +67,5 @@ def _serve(address: Address, host: str, port: int) -> NoReturn:
     environment = server_environment(address.uri, str(address.artifacts))
     # A rebuild replaces the file: no connection may outlive a request.
     environment["MLFLOW_SQLALCHEMYSTORE_POOLCLASS"] = "NullPool"
-    if is_loopback(host):
-        environment |= guests([], port)
+    environment |= guests([], port)
     os.execve(sys.executable, server_command(host, port), environment)

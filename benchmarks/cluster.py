@@ -8,6 +8,7 @@ python benchmarks/cluster.py [--rounds 1]
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import sys
 import tempfile
@@ -28,7 +29,7 @@ def main() -> None:
     args = parser.parse_args()
     if reason := why_not():
         sys.exit(f"benchmarks/cluster.py: {reason}")
-    local, submitted, jobs = [], [], 0
+    local, submitted, watching, jobs = [], [], [], 0
     with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
         slurm = Slurm(Path(scratch) / "slurm")
         try:
@@ -42,9 +43,10 @@ def main() -> None:
                 local.append(time.monotonic() - started)
                 submission = Submission(make_workspace(Path(scratch) / f"cluster{number}", PROJECT), slurm)
                 before = len(slurm.jobs())
-                started = time.monotonic()
+                started, used = time.monotonic(), _used()
                 submission.wait(submission.start())
                 submitted.append(time.monotonic() - started)
+                watching.append(_used() - used)
                 jobs = len(slurm.jobs()) - before
                 assert submission.workspace.stable_files() == workspace.stable_files()
             steps = len(list(workspace.results.glob("benchmarks/**/*.tsv"))) + 1  # the report has no benchmark
@@ -53,9 +55,15 @@ def main() -> None:
     here, there = statistics.median(local), statistics.median(submitted)
     print(f"{steps} steps, {jobs} Slurm jobs on one node of {CPUS} slots; same tables")
     print(f"this machine alone      {here:6.0f} s")
-    print(
-        f"through Slurm           {there:6.0f} s   {there / here:4.1f} x   {(there - here) / jobs:4.1f} s more per job"
-    )
+    print(f"through Slurm           {there:6.0f} s   {there / here:4.1f} x   {(there - here) / jobs:4.1f} s more a job")
+    told = f"of that, CPU seconds of Snakemake, its clients and the sync at the end: {statistics.median(watching):.0f}"
+    print(told)
+
+
+def _used() -> float:
+    """Returns the CPU seconds of finished children."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

@@ -68,11 +68,20 @@ def compared(page: MlflowPage, args: argparse.Namespace) -> bytes:
 
 
 def plainest_of_each(names: list[str], prefix: str) -> list[str]:
-    """Returns the run of each method that sets the least; none while runs that the filter drops are on the screen."""
+    """Returns the run of each method that sets the least, of these the one with the most noisy copies.
+
+    None are returned while runs that the filter drops are on the screen.
+    """
     if not all(name.startswith(prefix) for name in names):
         return []
     runs = {method: [name for name in names if re.search(rf" · {method}[, ]", name)] for method in METHODS}
-    return [min(found, key=len) for found in runs.values() if found]
+    return [min(found, key=lambda name: (name.count(","), -copies_in(name))) for found in runs.values() if found]
+
+
+def copies_in(name: str) -> int:
+    """Returns the number of noisy copies that the name of a run tells."""
+    told = re.search(r",n=(\d+)", name)
+    return int(told[1]) if told else 0
 
 
 if __name__ == "__main__":

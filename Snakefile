@@ -72,7 +72,8 @@ rule prefetch:
 
 # Not in a dry run: jobs of a killed workflow may be let go on as long as nothing replaces them.
 onstart:
-    orphans = cancel_orphans(Path.cwd()) if ALONE else []
+    with exit_on_error("cluster"):
+        orphans = cancel_orphans(Path.cwd()) if ALONE else []
     if orphans:
         print(f"alignlens: {told(orphans)}", file=sys.stderr)
 

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from alignlens.errors import ToolError
+
 #: What the names of our jobs begin with: ``slurm-jobname-prefix`` of profiles/slurm.
 JOB_PREFIX = "alignlens_"
 _ANSWER_SECONDS = 30
@@ -26,13 +28,17 @@ def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list
     """Cancels the jobs that were submitted from ``directory``, waits until they have ended and returns them.
 
     Only for a caller who knows that no other Snakemake works there. A training saves its state when it is cancelled.
+    Raises if some go on: nothing may be submitted beside them.
     """
     orphans = _queued(directory)
     if not orphans:
         return []
     _asked("scancel", *(orphan.number for orphan in orphans))
     until = time.monotonic() + patience
-    while _queued(directory) and time.monotonic() < until:
+    while left := _queued(directory):
+        if time.monotonic() > until:
+            numbers = " ".join(orphan.number for orphan in left)
+            raise ToolError(f"Slurm jobs of a killed Snakemake go on. Run: scancel {numbers}, then the same command.")
         time.sleep(0.5)
     return orphans
 

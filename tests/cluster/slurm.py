@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tracking_server import free_port
 
 PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sacctmgr")
 CPUS = 4
@@ -104,7 +105,7 @@ class Slurm:
     def start(self) -> None:
         """Brings everything up, each daemon after the one it needs."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.ports = {name: _free_port() for name in ("ctld", "slurmd", "dbd", "mysql")}
+        self.ports = {name: free_port() for name in ("ctld", "slurmd", "dbd", "mysql")}
         password = os.urandom(12).hex()
         known = {
             **self.ports,
@@ -218,13 +219,6 @@ class Slurm:
                 daemon.kill()
                 daemon.wait()
         self.daemons.clear()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _end_of(path: Path, lines: int = 20) -> str:

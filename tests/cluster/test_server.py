@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tracking_server import OwnServer, free_port, own_server, stored
+from tracking_server import OwnServer, free_port, own_server, stored, wait_for
 from writers import ROUNDS, STEPS, loss
 
 from alignlens.errors import ToolError
@@ -97,8 +97,7 @@ def finish(job: subprocess.Popen[str]) -> None:
 
 def wait_until_side_process_is_gone(path: Path) -> None:
     needle = f"alignlens.tracking.live\0{path}".encode()
-    while any(needle in line for line in command_lines()):
-        time.sleep(0.2)
+    wait_for(lambda: not any(needle in line for line in command_lines()), "the side process is gone")
 
 
 def command_lines() -> list[bytes]:
@@ -192,8 +191,7 @@ def test_a_kill_in_the_middle_of_a_streamed_run_changes_nothing(victim: str, ser
     path = tmp_path / "demo" / f"{victim}.journal.jsonl"
     job = start_job(path, server.uri)
     make_steps(job, 3)
-    while not of_journals(server.told(), tmp_path):
-        time.sleep(0.2)
+    wait_for(lambda: of_journals(server.told(), tmp_path), "the run is seen on the server")
     (seen,) = of_journals(server.told(), tmp_path).values()
     assert seen["info"]["status"] == "RUNNING"
     server.kill(victim)
@@ -309,8 +307,7 @@ def test_no_secret_is_written_down(guarded: OwnServer, project: Path, monkeypatc
         monkeypatch.setenv(name, value)
     live = start_job(folder / "results" / "tiny" / "live.journal.jsonl", guarded.uri)
     make_steps(live, 2)
-    while not of_journals(guarded.told(), folder / "results"):
-        time.sleep(0.2)
+    wait_for(lambda: of_journals(guarded.told(), folder / "results"), "the run is seen on the server")
     command = [sys.executable, "-m", "snakemake", "--configfile", "tiny.yaml", "--cores", "2"]
     with (folder / "snakemake.log").open("w") as log:
         pipeline = subprocess.Popen(command, cwd=folder, env=guarded.environment, stdout=log, stderr=log)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from alignlens.errors import ToolError
 from alignlens.orphans import JOB_PREFIX, Orphan, cancel_orphans
 
 SQUEUE = """#!/bin/sh
@@ -40,6 +41,15 @@ def test_only_jobs_of_this_folder_and_this_program_are_cancelled(
     (tmp_path / "squeue.cancelled").unlink()
     assert cancel_orphans(Path("/a/third/folder")) == []
     assert not (tmp_path / "squeue.cancelled").exists()
+
+
+def test_jobs_that_cannot_be_cancelled_stop_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_program(tmp_path / "squeue", SQUEUE)
+    make_program(tmp_path / "scancel", "#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "squeue.jobs").write_text(f"11|alignlens_1|{tmp_path}|rule_align\n")
+    with pytest.raises(ToolError, match="scancel 11, then the same command"):
+        cancel_orphans(tmp_path, patience=0.1)
 
 
 def test_without_a_cluster_there_is_nothing_to_cancel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

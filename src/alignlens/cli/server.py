@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from alignlens.cli.actions import add_actions
 from alignlens.tracking.server import SECRETS, Server, ServerSettings
+
+if TYPE_CHECKING:
+    import argparse
 
 _EPILOG = f"""example:
   alignlens server up --port 5000
@@ -36,15 +40,7 @@ _ACTIONS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the actions and their options."""
     parser.epilog = _EPILOG
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (text, example) in _ACTIONS.items():
-        action = actions.add_parser(
-            name,
-            help=text.partition(".")[0].partition(";")[0],
-            description=text,
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    for name, action in add_actions(parser, _ACTIONS).items():
         folder = Path("results", "server")
         action.add_argument("--folder", type=Path, default=folder, help=f"database, files, logs ({folder})")
         if name == "up":

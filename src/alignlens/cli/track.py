@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignlens.cli.actions import add_actions
 from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
 from alignlens.tracking.reconcile import SyncResult, load_records
 from alignlens.tracking.records import find_journals
 
 if TYPE_CHECKING:
+    import argparse
+
     from alignlens.tracking.address import Address
     from alignlens.tracking.records import RunRecord
 
@@ -46,15 +48,7 @@ _METRICS_SHOWN = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the actions and their options."""
     parser.epilog = _EPILOG
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, (text, example) in _ACTIONS.items():
-        action = actions.add_parser(
-            name,
-            help=text.partition(".")[0].partition(";")[0],
-            description=text,
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    for name, action in add_actions(parser, _ACTIONS).items():
         action.add_argument("--results", type=Path, default=Path("results"), help="results folder (results)")
         if name != "rebuild":  # half a SQLite store would replace a whole one
             action.add_argument("--preset", help="only the runs of one preset")

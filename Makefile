@@ -21,11 +21,12 @@ help:
 
 KERNELS := $(wildcard src/alignlens/attribution/gradients/kernels/*)
 
+# --no-compile: half of pip's time went into bytecode of modules that nobody imports; Python makes the rest when it is used.
 $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 

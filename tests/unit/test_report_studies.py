@@ -54,6 +54,7 @@ def studied(results: Path) -> Path:
 
 def test_the_best_of_a_column_to_the_printed_digit_is_strong(studied: Path) -> None:
     (table,) = study_tables(read_study(studied / "ding2019" / "summary.json"))
+    assert table.caption.startswith("ding2019, "), "several studies stand under each other"
     assert table.header == ("architecture", "method", "xa-xb", "xb-xa", "bidir")
     shown = {cells[1].text: cells[2:] for cells in table.rows}
     assert {cells[0].text for cells in table.rows} == {"LSTM"}  # nothing of models that are not there

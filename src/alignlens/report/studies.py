@@ -114,8 +114,8 @@ def _table(study: StudySummary, dataset: StudyDataset) -> Table:
         for architecture, method, cells in dataset.rows
     ]
     caption = (
-        f"{dataset.name} ({' – '.join(dataset.pair)}, {dataset.sentences:,} test sentences): AER (%) of links read off "
-        "models, forced decoding"
+        f"{study.name}, {dataset.name} ({' – '.join(dataset.pair)}, {dataset.sentences:,} test sentences): "
+        "AER (%) of links read off models, forced decoding"
     )
     notes = [f"±: half width of the {'; '.join(study.intervals)}."] if study.intervals else []
     header = ("architecture", "method", *dataset.columns)

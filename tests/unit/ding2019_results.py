@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import parse
 from alignlens.io.atomic import write_json
 from alignlens.studies.ding2019 import published
+from alignlens.studies.ding2019.claims import judge
+from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.layout import ALIGNERS, METHODS
 from alignlens.studies.protocol import BIDIR, GROW_DIAG_FINAL, Protocol
 
@@ -14,10 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from alignlens.studies.results import Results
+
 DATASETS = {"deen": (("de", "en"), 508), "hansards": (("en", "fr"), 447), "roen": (("ro", "en"), 248)}
 PAIRS = {"deen": "de<>en", "hansards": "fr<>en", "roen": "ro<>en"}
 SENTENCES = {"level": 95.0, "samples": 1000, "seed": 1}
 ARCHITECTURES = ("fconv", "lstm", "transformer")
+
+
+def verdicts(results: Results) -> dict[str, Any]:
+    """Returns the verdict on every claim by its number."""
+    return {verdict.claim.id: verdict for verdict in judge(results, label_changes(results))}
 
 
 def row(method: str, links: str, aer: float | None, entropy: float | None = None, **changes: Any) -> dict[str, Any]:

@@ -73,12 +73,10 @@ def training_points(model: Seq2Seq, settings: ArchitectureSettings, size: str, r
 
 def decoding_points(model: Seq2Seq, settings: ArchitectureSettings, size: str, rounds: int) -> list[Point]:
     """Returns beam searches that end at their limit: control symbols never win."""
-    with torch.no_grad():
-        scores = model.eval().logits
-        never = torch.zeros(VOCABULARY[size])
-        never[: PADDING_ID + 1] = -1e9
-        model.logits = lambda states: scores(states) + never  # type: ignore[method-assign]
-        points = []
+    never = torch.zeros(VOCABULARY[size])
+    never[: PADDING_ID + 1] = -1e9
+    points = []
+    with torch.no_grad(), model.eval().output.register_forward_hook(lambda _, __, scores: scores + never):
         for pairs in batches(VOCABULARY[size], 16 * TOKENS["demo"] // BEAM, 3):
             rows, length = pairs.source.shape
             limit = BeamSettings(BEAM, max_ratio=0, max_offset=length)
@@ -86,7 +84,6 @@ def decoding_points(model: Seq2Seq, settings: ArchitectureSettings, size: str, r
             work = rows * (found.encoder + BEAM * (found.decoder + found.output))
             spent = seconds(lambda p=pairs, to=limit: beam_search(model, p.source, p.mask, to), rounds)
             points.append((work, length * settings.decoder_layers, spent))
-        model.logits = scores  # type: ignore[method-assign]
     return points
 
 

@@ -35,9 +35,9 @@ def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list
         return []
     _asked("scancel", *(orphan.number for orphan in orphans))
     until = time.monotonic() + patience
-    while left := _queued(directory):
+    while (left := _queued(directory)) != []:
         if time.monotonic() > until:
-            numbers = " ".join(orphan.number for orphan in left)
+            numbers = " ".join(orphan.number for orphan in left or orphans)
             raise ToolError(f"Slurm jobs of a killed Snakemake go on. Run: scancel {numbers}, then the same command.")
         time.sleep(0.5)
     return orphans
@@ -50,10 +50,13 @@ def told(orphans: list[Orphan]) -> str:
     )
 
 
-def _queued(directory: Path) -> list[Orphan]:
+def _queued(directory: Path) -> list[Orphan] | None:
+    """Returns our jobs in the queue, or None where there is no cluster that answers."""
     if shutil.which("squeue") is None:
-        return []
+        return None
     listed = _asked("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%i|%j|%Z|%k")
+    if listed is None:
+        return None
     rows = [line.split("|", 3) for line in listed.splitlines() if line.count("|") >= 3]
     return [
         Orphan(number.strip(), comment.strip())
@@ -62,10 +65,10 @@ def _queued(directory: Path) -> list[Orphan]:
     ]
 
 
-def _asked(*command: str) -> str:
-    """Returns what a client of Slurm answers; nothing where there is no cluster to ask."""
+def _asked(*command: str) -> str | None:
+    """Returns what a client of Slurm answers; None where there is no cluster to ask."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
+        return None
+    return done.stdout if done.returncode == 0 else None

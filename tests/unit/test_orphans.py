@@ -52,6 +52,15 @@ def test_jobs_that_cannot_be_cancelled_stop_everything(tmp_path: Path, monkeypat
         cancel_orphans(tmp_path, patience=0.1)
 
 
+def test_a_queue_that_no_longer_answers_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_program(tmp_path / "squeue", '#!/bin/sh\n[ -e "$0.cancelled" ] && exit 1\ncat "$0.jobs"\n')
+    make_program(tmp_path / "scancel", SCANCEL)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "squeue.jobs").write_text(f"11|alignlens_1|{tmp_path}|rule_align\n")
+    with pytest.raises(ToolError, match="scancel 11, then the same command"):
+        cancel_orphans(tmp_path, patience=0.1)
+
+
 def test_without_a_cluster_there_is_nothing_to_cancel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cancel_orphans(tmp_path) == []

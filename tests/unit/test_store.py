@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
+from stores import client_of, counts, runs_of, write
 
-from alignlens.errors import ConfigError
-from alignlens.tracking.address import Address, resolve_address
 from alignlens.tracking.journal import Journal
-from alignlens.tracking.records import find_journals
 from alignlens.tracking.store import Store
 
 KILLED_JOB = """
@@ -32,40 +26,6 @@ with Journal(Path(sys.argv[1])) as journal:
             print("ready", flush=True)
         time.sleep(0.001 if step > 20 else 0)
 """
-
-
-def write(path: Path, values: dict[str, float], experiment: str = "score", **identity: object) -> Path:
-    """Journals one finished run."""
-    with Journal(path) as journal:
-        journal.run(
-            experiment=experiment,
-            name=f"toy · {path.name.partition('.')[0]}",
-            identity={"preset": "demo", "file": path.name, **identity},
-            tags={"dataset": "toy", "flag": True},
-            params={"size": 10, "names": ["a", "b"], "text": "plain"},
-            group="toy · aligners",
-        ).metrics(values)
-    return path
-
-
-def client_of(store: Store) -> Any:
-    from mlflow import MlflowClient
-
-    return MlflowClient(tracking_uri=store.address.uri)
-
-
-def runs_of(store: Store, experiment: str = "score", groups: bool = False) -> list[Any]:
-    """Returns the active runs of an experiment without (or only) the groups, by name."""
-    client = client_of(store)
-    found = client.get_experiment_by_name(f"alignlens/{experiment}")
-    runs = client.search_runs([found.experiment_id])
-    chosen = [run for run in runs if ("alignlens.group" in run.data.tags) == groups]
-    return sorted(chosen, key=lambda run: str(run.info.run_name))
-
-
-def counts(result: Any) -> tuple[int, int, int, int, int]:
-    assert result.complete, result.problems
-    return result.created, result.replaced, result.updated, result.unchanged, result.ended
 
 
 @pytest.fixture(scope="module")
@@ -297,112 +257,3 @@ def test_four_processes_on_a_fresh_store(tmp_path: Path) -> None:
     assert {error for _, error in outputs} == {""}, "MLflow keeps quiet"
     assert [run.data.metrics["aer"] for run in runs_of(store)] == [0, 1, 2]
     assert len(runs_of(store, groups=True)) == 1
-
-
-def test_an_unreachable_server_costs_little_and_loses_nothing(store: Store, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.journal.jsonl", {"aer": 3}, "later")
-    begin = time.monotonic()
-    result = Store("http://bob:secret@127.0.0.1:9").sync([path])
-    assert time.monotonic() - begin < 60, "MLflow's own patience is minutes"
-    assert not result.complete
-    assert not result.reached
-    (reason,) = result.problems
-    assert "127.0.0.1:9" in reason
-    assert "secret" not in reason
-    assert "\n" not in reason
-    assert counts(store.sync([path])) == (1, 0, 0, 0, 0)
-    assert [run.data.metrics["aer"] for run in runs_of(store, "later")] == [3]
-
-
-def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alignlens.tracking.address._PROBE_SECONDS", 0.5)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        begin = time.monotonic()
-        result = Store(f"http://127.0.0.1:{listener.getsockname()[1]}").sync([])
-        assert 0.5 <= time.monotonic() - begin < 60
-    assert not result.reached
-
-
-@pytest.mark.parametrize("uri", ["postgresql://bob:secret@127.0.0.1:9/x", "mysql+pymysql://bob:secret@127.0.0.1:9/x"])
-def test_an_unreachable_database_is_given_up(uri: str) -> None:
-    result = Store(uri).sync([])
-    assert not result.reached
-    assert "secret" not in result.problems[0]
-
-
-def test_a_damaged_or_deleted_database_is_rebuilt_with_the_same_runs(tmp_path: Path) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("1\n")
-    for number in range(2):
-        path = write(tmp_path / "demo" / f"{number}.journal.jsonl", {"aer": number})
-        with Journal(path) as journal:
-            run = journal.run(experiment="score", name=str(number), identity={"n": number}, group="g")
-            run.metric("aer", number)
-            run.artifact(table, "tables")
-    journals = find_journals(tmp_path)
-    database = tmp_path / "mlflow.db"
-    store = Store(f"sqlite:///{database}")
-
-    def shown() -> list[Any]:
-        rows = []
-        for run in runs_of(store):
-            tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.parentRunId"}
-            rows.append((run.info.run_name, run.info.start_time, run.info.end_time, run.data.metrics, tags))
-        return rows
-
-    assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0), "there is no database yet"
-    before = shown()
-    assert len(before) == 2
-    damaged = b"not a database, but long enough to be looked at" * 100
-    database.write_bytes(damaged)
-    result = store.sync(journals)
-    assert not result.reached
-    assert "not a database" in result.problems[0]
-    assert database.read_bytes() == damaged
-    assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0)
-    assert shown() == before
-    assert (tmp_path / "mlflow.db.bak").read_bytes() == damaged
-    assert counts(store.sync(journals)) == (0, 0, 0, 2, 0)
-    assert len(list(tmp_path.glob("mlartifacts/alignlens/score/*"))) == 2
-    for run in runs_of(store):
-        assert [file.path for file in client_of(store).list_artifacts(run.info.run_id)] == ["tables"]
-    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {
-        "mlflow.db",
-        "mlflow.db.bak",
-        "mlflow.lock",
-        "table.csv",
-    }
-
-
-def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert resolve_address(None, tmp_path).database == tmp_path / "mlflow.db"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://host:5000")
-    assert resolve_address(None, tmp_path).uri == "http://host:5000"
-    assert resolve_address("https://other", tmp_path).uri == "https://other"
-    assert resolve_address("postgresql://h/x", tmp_path).artifacts == tmp_path / "mlartifacts"
-    monkeypatch.chdir(tmp_path)
-    assert Address("sqlite:///a/b.db").uri == f"sqlite:///{tmp_path / 'a' / 'b.db'}"
-    shown = Address("postgresql://bob:s3cret@db:5432/x?password=s3cret&sslmode=require")
-    assert str(shown) == "postgresql://***@db:5432/x"
-    assert "s3cret" not in shown.hide(f"cannot connect to {shown.uri} with\npassword s3cret")
-    for wrong in ("file:./mlruns", "mlruns", "sqlite://", "sqlite:///:memory:", "http://host:port"):
-        with pytest.raises(ConfigError):
-            Address(wrong)
-
-
-def test_secrets_reach_neither_journal_nor_store(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "s.journal.jsonl"
-    uri = "http://bob:hunter2@127.0.0.1:9"
-    with Journal(path, live_uri=uri) as journal:
-        journal.run(experiment="secret", name="s", identity={})
-        arguments = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        assert f"alignlens.tracking.live {path}" in arguments
-        assert "hunter2" not in arguments
-    assert "hunter2" not in path.read_text()
-    store.sync([path])
-    assert store.address.database is not None
-    assert b"hunter2" not in store.address.database.read_bytes()
-    assert not os.environ.get("MLFLOW_TRACKING_URI", "").startswith("http://bob")

@@ -7,7 +7,7 @@ any other exception is a bug of ours, keeps its traceback and exits with 1.
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
 class AlignlensError(Exception):
     """The user can fix this; the message says how."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A child process sends its error to its parent; the arguments of some kinds are more than the message.
+        return _made_again, (type(self), str(self))
+
+
+def _made_again(kind: type[AlignlensError], message: str) -> AlignlensError:
+    error = kind.__new__(kind, message)
+    Exception.__init__(error, message)
+    return error
 
 
 class ConfigError(AlignlensError):

@@ -10,7 +10,6 @@ a chain trained in one process and one trained job by job end with the same mode
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import tempfile
@@ -25,8 +24,10 @@ import numpy as np
 from alignlens.aligners.registry import LIBRARY, spec_of
 from alignlens.alignment.links import Alignment
 from alignlens.errors import InputError, ToolError
-from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
+from alignlens.io.documents import read_json, taking
 from alignlens.io.progress import Progress
+from alignlens.io.seals import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+KIND = "stored aligner"
+_AGAIN = "Delete it and make it again with: alignlens aligner --model, or run the pipeline again."
 _EM_ITERATIONS = 5
 _PAIRS_AT_ONCE = 500
 _PREFIX = "model"
@@ -77,6 +80,7 @@ def train(
     library takes, are left out and counted.
     """
     spec = spec_of(name)
+    check_replaceable(directory, KIND)
     alignment = _library()
     skipped_empty = skipped_too_long = 0
     if spec.parent is None:
@@ -108,7 +112,7 @@ def train(
     training = Training(
         name, f"{LIBRARY} {version(LIBRARY)}", int(model.num_sentence_pairs), skipped_empty, skipped_too_long, seed
     )
-    with atomic_directory(directory) as temporary:
+    with atomic_directory(directory, KIND) as temporary:
         if not model.print(str(temporary / _PREFIX)):
             raise ToolError(f"{LIBRARY} could not store the {name} model in {directory}. Check the free disk space.")
         write_json(temporary / "training.json", asdict(training))
@@ -125,12 +129,11 @@ class StoredAligner:
     @classmethod
     def load(cls, directory: Path, wanted: str | None = None) -> StoredAligner:
         """Returns the aligner stored in ``directory`` by ``train``."""
-        record = directory / "training.json"
-        if not record.is_file():
-            raise InputError("not a stored aligner.", directory, advice="Give a directory made by alignlens aligner.")
-        training = Training(**json.loads(record.read_text(encoding="utf-8")))
+        training = read_training(directory)
         if wanted is not None and training.aligner != wanted:
             raise InputError(f"holds {training.aligner}, not {wanted}.", directory, advice="Give the right model.")
+        # Before the library reads anything: it does not look, and damage makes it crash or align otherwise.
+        Seal.of(directory, KIND, _AGAIN).check_all()
         model = getattr(_library(), _CLASSES[spec_of(training.aligner).name])()
         if not model.load(str(directory / _PREFIX)):
             raise InputError(f"{LIBRARY} cannot load this model.", directory, advice="Train it again.")
@@ -165,6 +168,15 @@ class StoredAligner:
                 progress.advance(len(chosen))
         table = np.concatenate(links) if links else np.empty((0, 3), dtype=np.int64)
         return Alignment.from_arrays(table[:, 0], table[:, 1], table[:, 2], len(pairs))
+
+
+def read_training(directory: Path) -> Training:
+    """Returns what the aligner stored in ``directory`` was trained on."""
+    Seal.of(directory, KIND, "Give a folder made by alignlens aligner.")
+    path = directory / "training.json"
+    content = read_json(path, _AGAIN)
+    with taking(path, _AGAIN):
+        return Training(**content)
 
 
 def _fit(model: Any, name: str, watch: Watch | None) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.errors import ConfigError
+from alignlens.io.documents import json_option
 
 if TYPE_CHECKING:
     import argparse
@@ -21,13 +20,7 @@ def add_about(parser: argparse.ArgumentParser) -> None:
 
 def about_of(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the mapping given as --about."""
-    try:
-        about = json.loads(args.about)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"--about: not JSON ({error}): {args.about!r}") from None
-    if not isinstance(about, dict):
-        raise ConfigError(f"--about: not a mapping: {args.about!r}")
-    return about
+    return json_option("--about", args.about)
 
 
 def run_name(*parts: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from alignlens.attribution.registry import METHODS, parse
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.attribute import add_adaptive, check_adaptive
+from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     Ids = list[list[int]]
 
+OUTPUTS = Outputs(files=("out", "translation_out"))
 _STANDARD = "-"
 _STANDARD_INPUT = "/dev/stdin"
 # Sentences in memory at once: enough for batches of like length, the same memory for any text.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.aligners.registry import ALIGNERS, TEXTS
 from alignlens.alignment.pharaoh import format_lines, write_links
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError
 from alignlens.io.text import read_parallel, words
 from alignlens.tracking.journal import Journal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Text = tuple[list[list[str]], list[list[str]]]
 
+OUTPUTS = Outputs(files=("out",), folders=("model",))
 # A job this long is worth watching in MLflow while it runs; a shorter one is over before the store is open.
 _LIVE_FROM_PAIRS = 50_000
 

@@ -12,6 +12,7 @@ from alignlens.attribution.registry import parse_all
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from alignlens.decoding.translate import TrainedModel
     from alignlens.tracking.journal import Run
 
+OUTPUTS = Outputs(folders=("out",))
 # From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.io.text import read_parallel
@@ -17,6 +18,9 @@ from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
+
+
+OUTPUTS = Outputs(files=("out",))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from alignlens.attribution.settings import BATCH_TOKENS, AttributionSettings
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from alignlens.attribution.registry import Method
     from alignlens.decoding.translate import TrainedModel
 
+OUTPUTS = Outputs(files=("out",))
 _SENTENCES = AttributionSettings().cost_sentences
 _SECONDS = 20.0
 _MEASURED = ("seconds_per_100", "forward_passes", "backward_passes", "sentences")

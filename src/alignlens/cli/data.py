@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.gold import FORMATS, read_gold, write_gold
+from alignlens.cli.paths import Outputs
 from alignlens.corpora.cleaning import check_separator
 from alignlens.corpora.fetch import DEFAULT_CACHE, Places, Verified, fetch, read_manifest, where
 from alignlens.corpora.prepare import REPORT, SIDES, PrepareSettings, prepare, staged, write_report
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from alignlens.alignment.gold import Gold
     from alignlens.corpora.registry import Dataset
+
+
+OUTPUTS = {"fetch": Outputs(files=("out",)), "prepare": Outputs(places=("out", "cache"))}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -213,7 +217,7 @@ def _prepare(dataset: Dataset, places: Places, args: argparse.Namespace) -> None
             params={"kind": dataset.kind, "licence": dataset.licence, "origin": dataset.origin, **values},
         )
         manifest = read_manifest(args.manifest, dataset) if args.manifest else fetch(dataset, places)
-        with staged(out) as stage:
+        with staged(out, manifest.values()) as stage:
             report = prepare(dataset, manifest, stage, settings)
             for split in ("dev", "test"):
                 if dataset.gold_of(split) is not None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from alignlens import __version__
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_input
+from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute
-from alignlens.errors import ConfigError, InputError
-from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.errors import ConfigError
+from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
 from alignlens.io.progress import Progress
 from alignlens.models.encoder_folders import PACKAGED
 from alignlens.tracking.journal import Journal
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from alignlens.cli.encoder_input import EncoderInput
 
+OUTPUTS = Outputs(folders=("out",))
+KIND = "folder of encoder statistics"
 _STATISTICS = "statistics.json"
 _TRIPLES = 20_000_000
 _SMALLEST_SEQUENCE = 8
@@ -89,8 +92,7 @@ def _check(args: argparse.Namespace) -> None:
     for option, least in (("sequences", 1), ("tokens", _SMALLEST_SEQUENCE), ("triples", 1)):
         if getattr(args, option) < least:
             raise ConfigError(f"--{option} {getattr(args, option)}: must be at least {least}")
-    if args.out.is_file() or (args.out.is_dir() and any(args.out.iterdir()) and not (args.out / _STATISTICS).is_file()):
-        raise InputError("holds something else, and would be replaced.", args.out, advice="Name a new folder.")
+    check_replaceable(args.out, KIND)
 
 
 def _measured(
@@ -129,7 +131,7 @@ def _measured(
 def _write(folder: Path, result: dict[str, Any], points: dict[str, NDArray[Any]]) -> None:
     import numpy as np
 
-    with atomic_directory(folder) as temporary:
+    with atomic_directory(folder, KIND) as temporary:
         write_json(temporary / _STATISTICS, result)
         with (temporary / "points.npz").open("wb") as file:
             np.savez(file, **points)  # type: ignore[arg-type]

@@ -14,10 +14,11 @@ from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import ENTROPY, LinksName, check_replaceable
+from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_lengths
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.errors import InputError
-from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
 from alignlens.io.matrices import Matrices
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, words
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Owners = list[NDArray[np.int64]]
+
+
+OUTPUTS = Outputs(folders=("out_dir",))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,14 +64,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the links of every method by every procedure, and how spread out the scores of each method are."""
     about = about_of(args)
-    check_replaceable(args.out_dir)
+    check_replaceable(args.out_dir, KIND)
     scores = Matrices.open(args.scores)
     begin = bool(scores.facts.get("source_begin", False))
     source, target = (_owners(lines) for lines in read_parallel(args.source_pieces, args.target_pieces))
     _check_shapes(scores, source, target, begin, args)
     with Journal(args.journal) as journal:
         record = journal.run(**_run_of(about), params={"extractions": " ".join(args.extraction)})
-        with atomic_directory(args.out_dir) as folder, Progress("extract", len(scores.names), "methods") as progress:
+        with (
+            atomic_directory(args.out_dir, KIND) as folder,
+            Progress("extract", len(scores.names), "methods") as progress,
+        ):
             entropies = {}
             for method in scores.names:
                 entropies[method] = _entropy(scores, method)
@@ -80,6 +87,8 @@ def run(args: argparse.Namespace) -> None:
                     write_links(folder / LinksName(method, extraction).file, links)
                 progress.advance()
             write_json(folder / ENTROPY, entropies)
+            sides = (target, source) if args.transpose else (source, target)
+            write_lengths(folder, *(_word_counts(side) for side in sides))
         record.metrics({"sentences": len(scores), "methods": len(scores.names)})
         record.artifact(args.out_dir / ENTROPY, folder="links")
 
@@ -96,6 +105,11 @@ def _owners(lines: list[str]) -> Owners:
 
     split = map(words, lines)
     return [np.array(word_of_piece(pieces) if join(pieces) else [-1] * len(pieces), dtype=np.int64) for pieces in split]
+
+
+def _word_counts(owners: Owners) -> list[int]:
+    """Returns how many words every line has; the last piece belongs to the last word."""
+    return [int(words_of[-1]) + 1 if len(words_of) else 0 for words_of in owners]
 
 
 def _matrices(scores: Matrices, method: str) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute, load
 from alignlens.errors import ToolError
 from alignlens.io.atomic import write_json, write_lines
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from alignlens.decoding.forced import Forced
     from alignlens.decoding.translate import TrainedModel
+
+
+OUTPUTS = Outputs(files=("out", "per_sentence"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

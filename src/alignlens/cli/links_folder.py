@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from alignlens.alignment.extraction import EXTRACTIONS
 from alignlens.alignment.symmetrize import METHODS
 from alignlens.errors import InputError
+from alignlens.io.atomic import write_json
+from alignlens.io.documents import read_json, taking
+from alignlens.io.seals import read_seal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+KIND = "folder of links"
 SUFFIX = ".pharaoh"
 ENTROPY = "entropy.json"
+LENGTHS = "lengths.json"
+_AGAIN = "Make the folder again with: alignlens extract."
+
+Lengths = tuple[list[int], list[int]]
 
 
 class LinksName(NamedTuple):
@@ -45,6 +53,8 @@ def links_files(folder: Path) -> list[Path]:
     """Returns the links files of a folder in the order of their names; none is an error."""
     if not folder.is_dir():
         raise InputError("no such folder of links.", folder, advice="Check the path.")
+    if (seal := read_seal(folder)) is not None:
+        seal.check_names()
     # A name with a dot in front is a file that is being written, or was when a process died.
     found = sorted(path for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
     if not found:
@@ -52,14 +62,17 @@ def links_files(folder: Path) -> list[Path]:
     return found
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raises if a folder holds anything but links, since it will be replaced as a whole."""
-    if not folder.exists():
-        return
-    foreign = [folder] if not folder.is_dir() else [path for path in folder.iterdir() if not _ours(path)]
-    if foreign:
-        raise InputError("is in the way: the folder will be replaced.", foreign[0], advice="Name a new folder.")
+def write_lengths(folder: Path, source: list[int], target: list[int]) -> None:
+    """Writes how many words the sentences have that the links of a folder connect."""
+    write_json(folder / LENGTHS, {"source": source, "target": target})
 
 
-def _ours(path: Path) -> bool:
-    return path.name.endswith(SUFFIX) or path.name == ENTROPY or path.name.startswith(".")
+def read_lengths(folder: Path) -> Lengths | None:
+    """Returns how many words the sentences have, or None if the folder was made by hand and does not say."""
+    path = folder / LENGTHS
+    if not path.is_file():
+        return None
+    found = read_json(path, _AGAIN)
+    with taking(path, _AGAIN):
+        source, target = ([int(length) for length in found[side]] for side in ("source", "target"))
+    return source, target

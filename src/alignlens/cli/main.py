@@ -9,17 +9,22 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from alignlens import __version__
+from alignlens.cli.failures import drop_output, explained, limit_memory, one_line, open_standard_streams
+from alignlens.cli.paths import Outputs, check_outputs
 from alignlens.errors import AlignlensError, nearest
+from alignlens.io.seals import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_DEBUG = "--debug"
+# Verbs whose process becomes or starts a server, which has limits of its own.
+_SERVING = ("ui", "server")
 VERBS = {
     "score": "score links against a gold alignment (AER, precision, recall, F1, interval)",
     "score-methods": "score the links of many attribution methods at once",
@@ -52,25 +57,39 @@ def _usage() -> str:
     rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in VERBS.items())
     return (
         "usage: alignlens [-h] [--version] VERB ...\n\nFind out what a translation model looked at.\n\n"
-        f"verbs:\n{rows}\n\n'alignlens VERB --help' explains a verb, with an example.\n"
+        f"verbs:\n{rows}\n\n'alignlens VERB --help' explains a verb, with an example; --debug shows the traceback of an"
+        " error.\n"
     )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {one_line(message)}; see {self.prog} --help\n")
+
+
 @contextmanager
-def exit_on_error(what: str) -> Iterator[None]:
-    """Turns an ``AlignlensError`` inside the block into one line on stderr and exit code 2; a bug stays a bug."""
+def exit_on_error(what: str, debug: bool = False) -> Iterator[None]:
+    """Turns an error that is no bug into one line on stderr and exit code 2; ``debug`` shows where it came from."""
     try:
         yield
-    except AlignlensError as error:
-        print(f"alignlens {what}: {error}", file=sys.stderr)
-        sys.exit(2)
     except KeyboardInterrupt:
         print(f"alignlens {what}: stopped; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:
+        raise
+    except (AlignlensError, OSError, MemoryError, RuntimeError) as error:
+        line = explained(error)
+        if line is None or debug:
+            raise
+        print(f"alignlens {what}: {line}", file=sys.stderr)
+        sys.exit(2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns 0, 2 for what the user can fix; a bug keeps its traceback and exits with 1."""
+    open_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage(), end="")
@@ -78,30 +97,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] == "--version":
         print(f"alignlens {__version__}")
         return 0
-    verb = arguments[0]
+    verb = arguments.pop(0)
     if verb not in VERBS:
-        print(f"alignlens: unknown verb {verb!r}{nearest(verb, VERBS)}; see alignlens --help", file=sys.stderr)
+        line = one_line(f"unknown verb {verb!r}{nearest(verb, VERBS)}; see alignlens --help")
+        print(f"alignlens: {line}", file=sys.stderr)
         return 2
+    debug = _DEBUG in arguments
+    arguments = [argument for argument in arguments if argument != _DEBUG]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    try:
+        with exit_on_error(verb, debug):
+            status = _run(verb, arguments)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone (head, less); that is no error of ours.
+        drop_output()
+        return 0
+    except SystemExit as stop:
+        if stop.code == 2:
+            _flush()
+        return stop.code if isinstance(stop.code, int) else 1
+    return status or 0
+
+
+def _run(verb: str, arguments: Sequence[str]) -> int | None:
     module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"alignlens {verb}",
         description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(_DEBUG, action="store_true", help="show the traceback of an error")
     module.configure(parser)
-    args = parser.parse_args(arguments[1:])
+    args = parser.parse_args(arguments)
+    action = getattr(args, "action", None) or getattr(args, "task", None)
+    outputs: Outputs | dict[str, Outputs] = getattr(module, "OUTPUTS", Outputs())
+    check_outputs(args, outputs if isinstance(outputs, Outputs) else outputs.get(str(action), Outputs()))
+    made_by(f"{verb} {action}" if action else verb, step=getattr(args, "journal", None) is not None)
+    if verb not in _SERVING:
+        limit_memory()
+    status: int | None = module.run(args)
+    return status
+
+
+def _flush() -> None:
+    """Writes what was printed before an error; if that cannot be, the error has been told."""
     try:
-        with exit_on_error(verb):
-            status: int | None = module.run(args)
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less); that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 1
-    return status or 0
+        sys.stdout.flush()
+    except OSError:
+        drop_output()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,15 @@ from alignlens.alignment.gold import Gold, write_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.io.text import check_equal_counts
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
+
+
+OUTPUTS = Outputs(files=("out",))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.cli.figures import write_figure
+from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
 from alignlens.report import method_tables, model_tables, tables
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from alignlens.report.studies import StudySummary
     from alignlens.tracking.records import RunRecord
 
+OUTPUTS = Outputs(files=("page",), places=("out", "results"))
 _PANELS = 4
 _SAMPLES = 3
 

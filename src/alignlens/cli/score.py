@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.alignment.gold import FORMATS, read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.paths import Outputs
 from alignlens.cli.score_rows import add_interval, interval_of, score_rows
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import write_json, write_lines
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from alignlens.alignment.gold import Gold
     from alignlens.metrics.aer import Counts
 
+OUTPUTS = Outputs(files=("out", "per_sentence"))
 _ENOUGH_LINES_TO_JUDGE_THE_BASE = 20
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,13 +12,15 @@ from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import ENTROPY, LinksName, links_files
+from alignlens.cli.links_folder import ENTROPY, LinksName, links_files, read_lengths
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.cli.score_parts import PART, gathered_parts, part_facts, part_of
 from alignlens.cli.score_rows import add_interval, cause_columns, interval_of, score_rows
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.errors import ConfigError, InputError, unknown_name
 from alignlens.io.atomic import write_json
+from alignlens.io.documents import read_json
 from alignlens.io.text import check_equal_counts
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.causes import count_causes, read_causes
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from alignlens.alignment.gold import Gold
     from alignlens.metrics.causes import Causes
 
+OUTPUTS = Outputs(files=("out",))
+_log = logging.getLogger("score-methods")
 _AGAINST_GOLD = ("aer", "aer_low", "aer_high", "precision", "recall", "f1", "links_count")
 _METRICS = (*_AGAINST_GOLD, "entropy", "score_mean", "cause_hits", "cause_low", "cause_high", "cause_chance")
 _USUAL = "grow-diag-final-lilt"  # the combination of the published tables: its scores stand for both directions
@@ -148,7 +153,7 @@ def _rows(
     cell: Cell, paths: list[Path], gold: Gold, causes: Causes | None, interval: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Returns one row per links file, some or all of a folder."""
-    lengths = (None, None) if causes is None else (causes.source_lengths.tolist(), causes.target_lengths.tolist())
+    lengths = _lengths(cell, causes)
     files = [(path, LinksName.of(path)) for path in paths]
     entropies = _entropies(cell.folder) if any(name.symmetrization is None for _, name in files) else {}
     described, systems = [], []
@@ -156,6 +161,7 @@ def _rows(
         method, symmetrised = parse(name.method), name.symmetrization is not None
         if not symmetrised and name.method not in entropies:
             raise InputError(f"says nothing about {name.method}.", cell.folder / ENTROPY, advice="Extract again.")
+        check_equal_counts([cell.gold, cell.folder], [len(gold), len(lengths[0] or gold)])
         links = read_links(path, 0, *lengths)
         check_equal_counts([cell.gold, path], [len(gold), len(links)])
         systems.append(count_hits(links, gold))
@@ -188,16 +194,22 @@ def _check_once(files: list[tuple[Cell, Path]]) -> None:
         seen.add(which)
 
 
+def _lengths(cell: Cell, causes: Causes | None) -> tuple[list[int], list[int]] | tuple[None, None]:
+    """Returns how many words the sentences have, which no link may leave."""
+    if causes is not None:
+        return causes.source_lengths.tolist(), causes.target_lengths.tolist()
+    found = read_lengths(cell.folder)
+    if found is None:
+        _log.warning("%s: does not say how long the sentences are; no link is checked against them", cell.folder)
+        return None, None
+    return found
+
+
 def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
     """Returns what ``alignlens extract`` wrote about the scores of every method."""
     path = folder / ENTROPY
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice="Make the folder with: alignlens extract.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error}).", path, advice="Extract again.") from None
-    if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
+    found = read_json(path, "Make the folder again with: alignlens extract.")
+    if not all(isinstance(entry, dict) for entry in found.values()):
         raise InputError("not what alignlens extract writes.", path, advice="Extract again.")
     return found
 

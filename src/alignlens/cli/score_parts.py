@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alignlens.errors import InputError
+from alignlens.io.documents import read_json, taking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,13 +52,10 @@ def _facts(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_bytes())
+    advice = "Make it with --shard K/N."
+    table = read_json(path, advice)
+    with taking(path, advice):
         number, parts = table[PART]
         if not 0 <= number < parts or not isinstance(table["rows"], list):
-            raise ValueError
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError("not a part of a table.", path, advice="Make it with --shard K/N.") from None
-    return dict(table)
+            raise ValueError("not a part of a table")
+    return table

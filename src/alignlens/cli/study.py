@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.paths import Outputs
 from alignlens.cli.study_files import write_csv
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_json, write_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from alignlens.cli.study_files import Built
     from alignlens.studies.results import Results
 
+OUTPUTS = Outputs(places=("out", "results"))
 STUDIES = {
     "ding2019": "Ding, Xu and Koehn 2019, saliency as word alignment",
     "kobayashi2020": "Kobayashi et al. 2020, norms of what attention adds up",

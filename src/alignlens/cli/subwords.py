@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.paths import Outputs
 from alignlens.errors import ToolError
 from alignlens.io.atomic import atomic_path
 from alignlens.io.progress import Progress
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     import argparse
 
     from alignlens.subwords.spans import Segmented
+
+
+OUTPUTS = {
+    "train": Outputs(folders=("out",)),
+    "segment": Outputs(files=("out", "out_words"), folders=("tokens",)),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

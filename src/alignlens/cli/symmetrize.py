@@ -10,7 +10,8 @@ from alignlens.alignment.pharaoh import format_lines, read_links, write_links
 from alignlens.alignment.stacking import stack, unstack
 from alignlens.alignment.symmetrize import METHODS, symmetrize
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import SUFFIX, check_replaceable, links_files
+from alignlens.cli.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
+from alignlens.cli.paths import Outputs, check_outputs, refuse_same
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory
 from alignlens.io.progress import Progress
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     import argparse
 
     from alignlens.alignment.links import Alignment
+    from alignlens.cli.links_folder import Lengths
     from alignlens.tracking.journal import Run
 
+OUTPUTS = Outputs(files=("out",), places=("out_dir",))
 _SENTENCES_AT_ONCE = 100_000
 
 
@@ -86,10 +89,20 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("several methods need --out-dir")
     if any(folders) and args.out_dir is None:
         raise ConfigError("folders of links need --out-dir")
+    if any(folders):
+        check_outputs(args, Outputs(folders=("out_dir",)))
+    elif args.out_dir is not None:
+        read = [(name, Path(getattr(args, name))) for name in ("forward", "reverse")]
+        for method in args.method:
+            refuse_same("--out-dir", args.out_dir / f"{method}{SUFFIX}", read)
 
 
-def _read(forward: Path | str, reverse: Path | str, flip: bool) -> tuple[Alignment, Alignment]:
-    first, second = read_links(forward), read_links(reverse)
+def _read(
+    forward: Path | str, reverse: Path | str, flip: bool, lengths: Lengths | None = None
+) -> tuple[Alignment, Alignment]:
+    source, target = lengths or (None, None)
+    first = read_links(forward, 0, source, target)
+    second = read_links(reverse, 0, *((target, source) if flip else (source, target)))
     check_equal_counts([forward, reverse], [len(first), len(second)])
     return first, second.transposed() if flip else second
 
@@ -115,17 +128,31 @@ def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
     return [(forward / name, reverse / name) for name in sorted(names[0])]
 
 
+def _lengths(args: argparse.Namespace) -> Lengths | None:
+    """Returns how many words the sentences have, as both folders say."""
+    forward, reverse = read_lengths(args.forward_dir), read_lengths(args.reverse_dir)
+    if reverse is not None and args.flip_reverse:
+        reverse = (reverse[1], reverse[0])
+    if forward is not None and reverse is not None and forward != reverse:
+        raise InputError(
+            f"links of other sentences than {args.forward_dir}.", args.reverse_dir, advice="Extract both alike."
+        )
+    return forward or reverse
+
+
 def _write_folder(pairs: list[tuple[Path, Path]], args: argparse.Namespace, record: Run) -> None:
-    check_replaceable(args.out_dir)
-    with atomic_directory(args.out_dir) as folder, Progress("symmetrize", len(pairs), "files") as progress:
+    lengths = _lengths(args)
+    with atomic_directory(args.out_dir, KIND) as folder, Progress("symmetrize", len(pairs), "files") as progress:
         waiting: dict[str, tuple[Alignment, Alignment]] = {}
         for place, (forward, reverse) in enumerate(pairs, start=1):
-            waiting[forward.name.removesuffix(SUFFIX)] = _read(forward, reverse, args.flip_reverse)
+            waiting[forward.name.removesuffix(SUFFIX)] = _read(forward, reverse, args.flip_reverse, lengths)
             # Many files at once take hardly longer than one.
             if place == len(pairs) or sum(len(both[0]) for both in waiting.values()) >= _SENTENCES_AT_ONCE:
                 _write_symmetrised(folder, waiting, args.method)
                 progress.advance(len(waiting))
                 waiting = {}
+        if lengths is not None:
+            write_lengths(folder, *lengths)
     record.metrics({"files": len(pairs) * len(args.method)})
 
 

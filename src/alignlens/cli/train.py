@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import shutil
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError
+from alignlens.io.atomic import check_replaceable
+from alignlens.io.documents import json_option
 from alignlens.io.progress import Progress
 from alignlens.tracking.journal import Journal
 from alignlens.training.settings import TrainingSettings
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from alignlens.tracking.journal import Run
     from alignlens.training.loop import Training
 
+OUTPUTS = Outputs(folders=("out", "work"))
 _log = logging.getLogger("train")
 _FILES = {
     "train_source": ("DIR", "token store of the training source (alignlens subwords segment --tokens)"),
@@ -61,11 +64,18 @@ def run(args: argparse.Namespace) -> None:
     settings = _settings(args.settings)
     about = about_of(args)
     training_settings = TrainingSettings.from_json(settings["training"])
+    from alignlens.models.checkpoint import KIND
     from alignlens.training.assembly import Files, assemble, write_model
     from alignlens.training.processes import joined_processes
+    from alignlens.training.state import WorkFolder
 
+    check_replaceable(args.out, KIND)
     files = Files(**{name: getattr(args, name) for name in _FILES})
-    with joined_processes(args.threads or training_settings.threads) as processes:
+    with (
+        joined_processes(args.threads or training_settings.threads) as processes,
+        WorkFolder.reserved(args.work) if processes.leads else nullcontext() as hold,
+    ):
+        processes.from_leader(None)  # The others look into the work folder when the leader has it.
         training, spec = assemble(
             files,
             settings["architecture"],
@@ -85,15 +95,14 @@ def run(args: argparse.Namespace) -> None:
                 write_model(args.out, training, spec, files)
                 for name in ("model.json", "curves.csv", "samples.txt"):
                     record.artifact(args.out / name)
-                shutil.rmtree(args.work, ignore_errors=True)
+                # Whoever waits finds the training at its end, and need not do it again to write the same model.
+                if hold is None or not hold.awaited():
+                    training.work.remove()
 
 
 def _settings(text: str) -> dict[str, Any]:
-    try:
-        settings = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"--settings: not JSON ({error}): {text!r}") from None
-    if not isinstance(settings, dict) or not {"architecture", "model", "training"} <= settings.keys():
+    settings = json_option("--settings", text)
+    if not {"architecture", "model", "training"} <= settings.keys():
         raise ConfigError(f"--settings: not a mapping with architecture, model and training: {text!r}")
     return settings
 

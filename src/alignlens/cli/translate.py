@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute, load
 from alignlens.decoding.settings import BeamSettings, SamplingSettings
 from alignlens.errors import ConfigError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from alignlens.decoding.settings import DecodingSettings
     from alignlens.decoding.translate import TrainedModel
 
+OUTPUTS = Outputs(files=("out",))
 _STANDARD = "-"
 _STANDARD_INPUT = "/dev/stdin"
 

@@ -16,8 +16,9 @@ from alignlens.corpora.cleaning import (
 )
 from alignlens.corpora.registry import PartOfTrain, TextPair
 from alignlens.errors import ConfigError, InputError, unknown_name
-from alignlens.io.atomic import atomic_directory, write_json, write_lines
+from alignlens.io.atomic import atomic_directory, move_file, write_json, write_lines
 from alignlens.io.checksum import sha256_of
+from alignlens.io.seals import SEAL, sidecar
 from alignlens.io.text import read_lines, read_parallel, words
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _NAMES = (
     *(f"{split}.{kind}" for split in ("dev", "test") for kind in ("gold", "causes")),
 )
 _STAGE = ".prepared"
+_KIND = "prepared text"
 
 Pairs = tuple[list[str], list[str]]
 
@@ -76,24 +78,43 @@ def _check_at_least_one(key: str, value: Any, whole: bool = True) -> None:
 
 
 @contextmanager
-def staged(directory: Path | str) -> Iterator[Path]:
+def staged(directory: Path | str, read: Iterable[Path | str] = ()) -> Iterator[Path]:
     """Yields a directory for the files of one preparation; they move to ``directory`` together at the end.
 
     The report moves last, and an old one goes first: where there is a report, the files beside it are complete
-    and belong together. Other files of the directory (logs, journals) stay.
+    and belong together. Other files of the directory (logs, journals) stay. Files that nobody prepared here, or that
+    are ``read``, are not replaced.
     """
     directory = Path(directory)
+    _check_place(directory, read)
     stage = directory / _STAGE
-    with atomic_directory(stage) as temporary:
+    with atomic_directory(stage, _KIND) as temporary:
         yield temporary
     (directory / REPORT).unlink(missing_ok=True)
     for name in _NAMES:
         if (stage / name).is_file():
-            (stage / name).replace(directory / name)
+            move_file(stage / name, directory / name)
         else:
             (directory / name).unlink(missing_ok=True)
-    (stage / REPORT).replace(directory / REPORT)
+            sidecar(directory / name).unlink(missing_ok=True)
+    move_file(stage / REPORT, directory / REPORT)
+    (stage / SEAL).unlink()
     stage.rmdir()
+
+
+def _check_place(directory: Path, read: Iterable[Path | str]) -> None:
+    there = [directory / name for name in (*_NAMES, REPORT) if (directory / name).exists()]
+    for path in there:
+        if any(path.samefile(given) for given in read):
+            raise InputError("is read, and would be overwritten.", path, advice="Choose another folder with --out.")
+    # A preparation that was killed while its files moved has left its stage, or their checksums.
+    ours = (directory / REPORT).is_file() or (directory / _STAGE).is_dir() or all(sidecar(p).is_file() for p in there)
+    if there and not ours:
+        raise InputError(
+            f"exists, and {REPORT} is not beside it: it was not prepared here and would be replaced.",
+            there[0],
+            advice="Choose another folder with --out.",
+        )
 
 
 def prepare(

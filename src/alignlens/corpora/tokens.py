@@ -22,6 +22,8 @@ import numpy.typing as npt
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.documents import read_json
+from alignlens.io.seals import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
+KIND = "token store"
 _FORMAT, _VERSION = "alignlens tokens", 1
 _DESCRIPTION = "store.json"
 _OFFSET_TYPE = np.dtype("<i8")
-_ADVICE = "Make it again with: alignlens subwords segment --tokens."
+_ADVICE = "Delete it and make it again with: alignlens subwords segment --tokens, or run the pipeline again."
 _WRITTEN_AT_ONCE = 1 << 18  # ids
 _LARGEST_MAP_BYTES = 1 << 25
 
@@ -98,17 +101,12 @@ class TokenStore:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Returns the store in a folder, after checks that do not read its text."""
+        """Returns the store in a folder, its bytes compared with its seal."""
         folder = Path(folder)
+        Seal.of(folder, KIND, _ADVICE).check_all()
         description = _described(folder)
-        sentences, tokens = description["sentences"], description["tokens"]
-        ids_type = _id_type(description["vocabulary_size"])
-        _check_size(folder / "ids.bin", tokens * ids_type.itemsize)
-        _check_size(folder / "offsets.bin", (sentences + 1) * 8)
-        ids = _Numbers(folder / "ids.bin", ids_type, tokens)
-        offsets = _Numbers(folder / "offsets.bin", _OFFSET_TYPE, sentences + 1)
-        if offsets.between(0, 1)[0] != 0 or offsets.between(sentences, sentences + 1)[0] != tokens:
-            raise InputError("damaged: the offsets do not cover the ids.", folder / "offsets.bin", advice=_ADVICE)
+        ids = _Numbers(folder / "ids.bin", _id_type(description["vocabulary_size"]), description["tokens"])
+        offsets = _Numbers(folder / "offsets.bin", _OFFSET_TYPE, description["sentences"] + 1)
         return cls(folder, description, ids, offsets)
 
     def __len__(self) -> int:
@@ -171,9 +169,8 @@ class TokenWriter:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        _check_replaceable(self.folder)
         with ExitStack() as stack:
-            self._temporary = stack.enter_context(atomic_directory(self.folder))
+            self._temporary = stack.enter_context(atomic_directory(self.folder, KIND))
             for name in ("ids", "offsets"):
                 self._files[name] = stack.enter_context((self._temporary / f"{name}.bin").open("wb"))
                 self._digests[name] = hashlib.sha256()
@@ -242,41 +239,8 @@ class TokenWriter:
 
 def _described(folder: Path) -> dict[str, Any]:
     """Returns the description of a store, after checking that it is one that we can read."""
-    if not folder.is_dir():
-        raise InputError("no such token store.", folder, advice=_ADVICE)
     path = folder / _DESCRIPTION
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"not a token store: it has no {_DESCRIPTION}.", folder, advice=_ADVICE) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error}).", path, advice=_ADVICE) from None
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise InputError("not the description of a token store.", path, advice=_ADVICE)
-    if found.get("version") != _VERSION:
-        raise InputError(
-            f"version {found.get('version')} of the format; this alignlens reads {_VERSION}.", path, advice=_ADVICE
-        )
-    numbers = [found.get(name) for name in ("sentences", "tokens", "vocabulary_size")]
-    if not all(type(number) is int and number >= 0 for number in numbers) or type(found.get("fingerprint")) is not str:
-        raise InputError("damaged: numbers or the fingerprint are missing.", path, advice=_ADVICE)
+    found = read_json(path, _ADVICE)
+    if found.get("format") != _FORMAT or found.get("version") != _VERSION:
+        raise InputError(f"not {_FORMAT} in version {_VERSION}.", path, advice=_ADVICE)
     return found
-
-
-def _check_size(path: Path, expected: int) -> None:
-    """Raises unless a file has exactly as many bytes as its store says."""
-    size = path.stat().st_size if path.is_file() else None
-    if size is None:
-        raise InputError("no such file, but the token store needs it.", path, advice=_ADVICE)
-    if size != expected:
-        raise InputError(f"truncated or foreign: {size} bytes instead of {expected}.", path, advice=_ADVICE)
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Raises if writing a store would remove something else."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _DESCRIPTION).is_file():
-        raise InputError(
-            "is a folder with other files, and would be replaced.", folder, advice="Name a new folder for the tokens."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise InputError("is a file, not a folder for tokens.", folder, advice="Name a new folder for the tokens.")

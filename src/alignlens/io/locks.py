@@ -1,11 +1,21 @@
-"""Locks that a killed Snakemake leaves behind, and how to know that nobody holds them any more."""
+"""Locks of the operating system, which die with their owner; and those of Snakemake, which do not."""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import socket
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from alignlens.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_log = logging.getLogger(__name__)
 _held: list[int] = []
 
 
@@ -30,3 +40,67 @@ def release_stale_locks(directory: Path) -> bool:
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     _held.append(descriptor)
     return alone
+
+
+class Hold:
+    """A lock that this process has, until it lets go or dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def awaited(self) -> bool:
+        """Tells whether another process waits for the lock."""
+        descriptor = _opened(_queue(self._path))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+
+@contextmanager
+def held(path: Path, what: str) -> Iterator[Hold]:
+    """Holds the lock ``path`` during the block. Whoever comes second says who has it, and waits.
+
+    The file is left where it is: to remove it would let two processes hold a lock of the same name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _opened(path)
+    try:
+        _take(descriptor, path, what)
+        with suppress(OSError):  # The name of the owner is a courtesy, a full disk no reason to stop.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        yield Hold(path)
+    finally:
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, what: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    except BlockingIOError:
+        owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        _log.warning("%s: %s %s; waiting for it to end", path.parent, owner, what)
+    except OSError as error:
+        raise ToolError(f"{path}: cannot be locked ({error.strerror}). Use a file system that has locks.") from None
+    waiting = _opened(_queue(path))
+    try:
+        fcntl.flock(waiting, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(waiting)
+
+
+def _queue(path: Path) -> Path:
+    """Returns the file that those who wait for a lock share."""
+    return path.with_name(f"{path.name}.queue")
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

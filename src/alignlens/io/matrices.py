@@ -1,8 +1,10 @@
 """Named matrices of many sentences on disk: written in any order, read one at a time, put together from shards.
 
 A folder holds ``000.f32``, ``001.f32`` ... (one file per name: the matrices of all sentences one after the other, in
-sentence order), ``numbers.npy`` (which sentences), ``shapes.npy`` (rows and columns of each) and ``facts.json`` (the
-names, and what the writer wants to be known). Equal matrices are equal bytes, whatever the order they were written in.
+sentence order), ``numbers.npy`` (which sentences), ``shapes.npy`` (rows and columns of each), ``sums.npy`` (the CRC-32
+of every matrix, names by sentences) and ``facts.json`` (the names, and what the writer wants to be known). Equal
+matrices are equal bytes, whatever the order they were written in. The seal covers all but the matrices, which are
+checked one by one when they are read.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import weakref
+import zlib
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
@@ -19,6 +22,8 @@ import numpy as np
 
 from alignlens.errors import InputError, ToolError
 from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.io.documents import read_json
+from alignlens.io.seals import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,14 +37,19 @@ if TYPE_CHECKING:
 STATISTICS = "statistics"
 """The fact whose numbers are added up over shards; every other fact must be the same in all of them."""
 
-_FORMAT, _VERSION = "alignlens matrices", 1
+KIND = "folder of scores"
+_FORMAT, _VERSION = "alignlens matrices", 2
 _FACTS = "facts.json"
 _TYPE = np.dtype("<f4")
-_ADVICE = "Make it again with the command that wrote it."
+_ADVICE = "Delete it and make it again with: alignlens attribute, or run the pipeline again."
 
 
 def _file_of(place: int) -> str:
     return f"{place:03d}.f32"
+
+
+def _is_matrices(name: str) -> bool:
+    return name.endswith(".f32")
 
 
 def _offsets(shapes: Integers) -> Integers:
@@ -74,14 +84,14 @@ class MatrixWriter:
         self._places = {number: place for place, number in enumerate(self._numbers.tolist())}
         self._starts = _offsets(self._shapes)
         self._written = np.zeros(len(shapes), dtype=bool)
+        self._sums = np.zeros((len(names), len(shapes)), dtype=np.uint32)
         self._temporary = self.folder
         self._files: list[int] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        _check_replaceable(self.folder)
         with ExitStack() as stack:
-            self._temporary = stack.enter_context(atomic_directory(self.folder))
+            self._temporary = stack.enter_context(atomic_directory(self.folder, KIND, _is_matrices))
             for place in range(len(self.names)):
                 path = self._temporary / _file_of(place)
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -106,6 +116,7 @@ class MatrixWriter:
                 )
             np.save(self._temporary / "numbers.npy", self._numbers)
             np.save(self._temporary / "shapes.npy", self._shapes)
+            np.save(self._temporary / "sums.npy", self._sums)
             # As they will be read: whatever is no text among the keys would be sorted otherwise the next time.
             facts = json.loads(json.dumps(dict(self.facts)))
             content = {"format": _FORMAT, "version": _VERSION, "names": self.names, "facts": facts}
@@ -122,13 +133,15 @@ class MatrixWriter:
             wrong = sorted(set(matrices) ^ set(self.names))
             raise self._refusal(number, f"{'lacks' if wrong[0] in self.names else 'has an unknown'} {wrong[0]!r}")
         shape = self.shape(number)
-        for file, name in zip(self._files, self.names, strict=True):
+        for row, (file, name) in enumerate(zip(self._files, self.names, strict=True)):
             matrix = matrices[name]
             if matrix.shape != shape:
                 raise self._refusal(number, f"{name}: a matrix of shape {matrix.shape}, expected {shape}")
             if not np.isfinite(matrix).all():
                 raise self._refusal(number, f"{name}: a score that is not a finite number")
-            self._put(file, np.ascontiguousarray(matrix, dtype=_TYPE).tobytes(), int(self._starts[place]))
+            content = np.ascontiguousarray(matrix, dtype=_TYPE).tobytes()
+            self._sums[row, place] = zlib.crc32(content)
+            self._put(file, content, int(self._starts[place]))
         self._written[place] = True
 
     def shape(self, number: int) -> tuple[int, int]:
@@ -155,10 +168,16 @@ class Matrices:
     """The matrices of a folder, read when they are asked for; memory use does not depend on how many there are."""
 
     def __init__(
-        self, folder: Path, names: list[str], facts: dict[str, Any], numbers: Integers, shapes: Integers
+        self,
+        folder: Path,
+        names: list[str],
+        facts: dict[str, Any],
+        numbers: Integers,
+        shapes: Integers,
+        sums: NDArray[np.uint32],
     ) -> None:
         self.folder, self.names, self.facts = folder, names, facts
-        self.numbers, self.shapes = numbers, shapes
+        self.numbers, self.shapes, self._sums = numbers, shapes, sums
         self._places = {number: place for place, number in enumerate(numbers.tolist())}
         self._starts = _offsets(shapes)
         self._files: dict[str, int] = {}
@@ -167,18 +186,17 @@ class Matrices:
     def open(cls, folder: Path | str) -> Self:
         """Returns the matrices in a folder, after checks that do not read them."""
         folder = Path(folder)
+        seal = Seal.of(folder, KIND, _ADVICE)
+        seal.check_names()
+        seal.check(*seal.files)
         names, facts = _described(folder)
-        numbers, shapes = _integers(folder / "numbers.npy", 1), _integers(folder / "shapes.npy", 2)
-        if shapes.shape != (len(numbers), 2) or (shapes < 0).any() or (np.diff(numbers) <= 0).any():
-            raise InputError("damaged: sentence numbers and shapes do not fit.", folder, advice=_ADVICE)
+        numbers, shapes, sums = (_saved(folder / name) for name in ("numbers.npy", "shapes.npy", "sums.npy"))
         expected = int(_offsets(shapes)[-1]) * _TYPE.itemsize
-        for place in range(len(names)):
-            path = folder / _file_of(place)
-            size = path.stat().st_size if path.is_file() else None
-            if size != expected:
-                problem = "no such file." if size is None else f"truncated: {size} bytes instead of {expected}."
-                raise InputError(problem, path, advice=_ADVICE)
-        return cls(folder, names, facts, numbers, shapes)
+        if sums.shape != (len(names), len(numbers)) or any(
+            seal.files.get(_file_of(place), (None,))[0] != expected for place in range(len(names))
+        ):
+            raise InputError("damaged: its files do not fit together.", folder, advice=_ADVICE)
+        return cls(folder, names, facts, numbers, shapes, sums)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -195,6 +213,9 @@ class Matrices:
         content = os.pread(self._file(name), (stop - start) * _TYPE.itemsize, start * _TYPE.itemsize)
         if len(content) != (stop - start) * _TYPE.itemsize:
             raise InputError("became shorter while it was read.", self.folder, advice=_ADVICE)
+        if zlib.crc32(content) != self._sums[self.names.index(name), place]:
+            problem = f"damaged: the scores of sentence {number} are not what was written (CRC-32)."
+            raise InputError(problem, self.folder / _file_of(self.names.index(name)), advice=_ADVICE)
         matrix: Matrix = np.frombuffer(content, _TYPE).reshape(self.shape(number))
         return matrix
 
@@ -255,36 +276,12 @@ def _added(counters: list[Any]) -> Any:
 
 def _described(folder: Path) -> tuple[list[str], dict[str, Any]]:
     """Returns names and facts, after checking that the folder is one that we can read."""
-    if not folder.is_dir():
-        raise InputError("no such folder of scores.", folder, advice="Check the path.")
-    path = folder / _FACTS
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(f"not a folder of scores: it has no {_FACTS}.", folder, advice="Check the path.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error}).", path, advice=_ADVICE) from None
-    if not isinstance(found, dict) or found.get("format") != _FORMAT or found.get("version") != _VERSION:
-        raise InputError(f"not {_FORMAT} in version {_VERSION}.", path, advice=_ADVICE)
-    names, facts = found.get("names"), found.get("facts")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or not isinstance(facts, dict):
-        raise InputError("damaged: names or facts are missing.", path, advice=_ADVICE)
-    return names, facts
+    found = read_json(folder / _FACTS, _ADVICE)
+    if found.get("format") != _FORMAT or found.get("version") != _VERSION:
+        raise InputError(f"not {_FORMAT} in version {_VERSION}.", folder / _FACTS, advice=_ADVICE)
+    return list(map(str, found["names"])), dict(found["facts"])
 
 
-def _integers(path: Path, dimensions: int) -> Integers:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice=_ADVICE) from None
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot be read ({' '.join(str(error).split())}).", path, advice=_ADVICE) from None
-    if not isinstance(found, np.ndarray) or found.dtype.kind != "i" or found.ndim != dimensions:
-        raise InputError("damaged: not whole numbers.", path, advice=_ADVICE)
-    return found.astype(np.int64)
-
-
-def _check_replaceable(folder: Path) -> None:
-    """Raises if writing would remove something else than matrices."""
-    if folder.exists() and not (folder.is_dir() and ((folder / _FACTS).is_file() or not any(folder.iterdir()))):
-        raise InputError("exists, holds something else, and would be replaced.", folder, advice="Name a new folder.")
+def _saved(path: Path) -> NDArray[Any]:
+    found: NDArray[Any] = np.load(path, allow_pickle=False)
+    return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.errors import InputError
+from alignlens.io.seals import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ def stream_lines(path: Path | str) -> Iterator[str]:
     corpora and must not shift one side of a bitext against the other. Gzip is known by its first bytes.
     """
     path = Path(path)
+    verify(path)
     try:
         with path.open("rb") as file:
             is_gzip = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
@@ -40,10 +42,10 @@ def stream_lines(path: Path | str) -> Iterator[str]:
                 yield line.removesuffix("\n").removesuffix("\r")
     except FileNotFoundError:
         raise InputError("no such file.", path, advice="Check the path.") from None
-    except (IsADirectoryError, PermissionError) as error:
-        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"truncated or damaged gzip ({error}).", path, advice="Fetch it again.") from None
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
 
 
 def read_lines(path: Path | str, allow_empty_file: bool = False) -> list[str]:

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_path
+from alignlens.io.documents import read_json, taking
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
 
 FORMAT = 1
+KIND = "trained model"
+_CARD = "model.json"
+_AGAIN = "Train the model again: alignlens train, or run the pipeline again."
 _METADATA_KEY = "alignlens"  # one key only: the order of several would change from write to write
 
 
@@ -55,8 +59,8 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path | st
 def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """Writes tensors and plain data to one file that appears complete and carries its own checksum."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = {"format": FORMAT, "about": dict(about), "sha256": _digest(on_cpu)}
-    with atomic_path(path) as temporary:
+    content = {"format": FORMAT, "about": dict(about), "sha256": _digest(on_cpu, about)}
+    with atomic_path(path, seal=False) as temporary:
         save_file(on_cpu, temporary, metadata={_METADATA_KEY: json.dumps(content, sort_keys=True)})
 
 
@@ -66,16 +70,19 @@ def load_tensors(path: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {}).get(_METADATA_KEY, "{}"))
+            if not isinstance(content, dict):
+                raise ValueError("its metadata is no mapping")
             tensors = {name: file.get_tensor(name) for name in list(file.keys())}
     except FileNotFoundError:
         raise InputError("no such checkpoint.", path, advice="Train the model first: alignlens train.") from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from None
     if content.get("format") != FORMAT:
         raise InputError("not a checkpoint of this version of alignlens.", path, advice="Train the model again.")
-    if content["sha256"] != _digest(tensors):
+    about = content.get("about")
+    if not isinstance(about, dict) or content.get("sha256") != _digest(tensors, about):
         raise _damaged(path, "its content does not match its checksum")
-    return tensors, content["about"]
+    return tensors, about
 
 
 def average(paths: Iterable[Path]) -> dict[str, Tensor]:
@@ -95,8 +102,10 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     ``weights`` names a checkpoint of the folder without its ending: ``best``, ``snapshots/000100``.
     """
     folder = Path(folder)
-    spec = ModelSpec.from_json(read_card(folder)["spec"])
-    model = build(spec)
+    card = read_card(folder)
+    with taking(folder / _CARD, _AGAIN):
+        spec = ModelSpec.from_json(card["spec"])
+        model = build(spec)
     path = folder / f"{weights}.safetensors"
     if not path.is_file():
         known = sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.safetensors"))
@@ -107,21 +116,18 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
 
 def read_card(folder: Path | str) -> dict[str, Any]:
     """Returns ``model.json`` of a model folder."""
-    path = Path(folder) / "model.json"
-    try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError("not a model folder.", path, advice="Give the folder that alignlens train wrote.") from None
-    except ValueError:
-        raise _damaged(path, "not JSON") from None
+    path = Path(folder) / _CARD
+    if not path.is_file():
+        raise InputError("not a model folder.", path, advice="Give the folder that alignlens train wrote.")
+    card = read_json(path, _AGAIN)
     if card.get("format") != FORMAT:
         raise InputError("not a model of this version of alignlens.", path, advice="Train the model again.")
     return card
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    """Returns a checksum of names, shapes, types and bytes."""
-    digest = hashlib.sha256()
+def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:
+    """Returns a checksum of the plain data, and of names, shapes, types and bytes of the tensors."""
+    digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

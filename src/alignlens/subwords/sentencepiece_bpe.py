@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Kind = Literal["joint", "separate"]
+KIND = "subword folder"
 KINDS: tuple[Kind, ...] = ("joint", "separate")
 
 _ERRORS_ONLY = 2
@@ -95,7 +96,7 @@ def train_pair(source: Sequence[str], target: Sequence[str], settings: BpeSettin
             "target": train(target, settings, "the target text"),
         }
     statistics: dict[str, dict[str, float]] = {}
-    with atomic_directory(folder) as temporary:
+    with atomic_directory(folder, KIND) as temporary:
         for side, lines in (("source", source), ("target", target)):
             model = temporary / f"{side}.model"
             model.write_bytes(models[side])

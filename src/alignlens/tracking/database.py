@@ -85,7 +85,7 @@ class Database:
                 )
 
     def _make_cluster(self, programs: Path) -> None:
-        with atomic_directory(self._data) as data:
+        with atomic_directory(self._data, "database", sealed=False) as data:
             data.chmod(0o700)
             if self._user is not None:
                 shutil.chown(data, self._user, self._user)

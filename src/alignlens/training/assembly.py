@@ -11,8 +11,9 @@ from alignlens.corpora.batches import TrainingBatches
 from alignlens.corpora.tokens import TokenStore
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_directory, write_json, write_lines
+from alignlens.io.seals import verify
 from alignlens.io.text import read_lines
-from alignlens.models.checkpoint import FORMAT, average, save_tensors, weights_of
+from alignlens.models.checkpoint import FORMAT, KIND, average, load_tensors, save_tensors, weights_of
 from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_settings
@@ -107,8 +108,8 @@ def _path_of(settings: TrainingSettings) -> dict[str, Any]:
 def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files) -> None:
     """Writes the folder of a finished training: every kept checkpoint, what it is, its curves and samples."""
     work, progress, settings = training.work, training.progress, training.settings
-    with atomic_directory(folder) as made:
-        shutil.copy(work.checkpoint("best"), made / "best.safetensors")
+    with atomic_directory(folder, KIND) as made:
+        _keep(work.checkpoint("best"), made / "best.safetensors")
         save_tensors(made / "last.safetensors", weights_of(training.model), {"update": progress.update})
         recent = [work.checkpoint(f"recent/{update:06d}") for update in progress.recent]
         save_tensors(made / "averaged.safetensors", average(recent), {"updates": progress.recent})
@@ -117,12 +118,19 @@ def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files)
         for update in settings.snapshots:
             if update <= progress.update:
                 name = f"snapshots/{update:06d}"
-                shutil.copy(work.checkpoint(name), made / f"{name}.safetensors")
-        shutil.copyfile(files.source_subwords, made / "source.model")
-        shutil.copyfile(files.target_subwords, made / "target.model")
+                _keep(work.checkpoint(name), made / f"{name}.safetensors")
+        for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
+            verify(path)
+            shutil.copyfile(path, made / f"{side}.model")
         write_json(made / "model.json", _card(training, spec))
         _write_curves(made / "curves.csv", training.history)
         write_lines(made / "samples.txt", _samples(training.history))
+
+
+def _keep(checkpoint: Path, kept: Path) -> None:
+    """Copies a checkpoint that is whole; a damaged one is told now, not by whoever uses the model."""
+    load_tensors(checkpoint)
+    shutil.copy(checkpoint, kept)
 
 
 def _card(training: Training, spec: ModelSpec) -> dict[str, Any]:

@@ -1,26 +1,38 @@
 """Everything a stopped training needs to go on as if nothing had happened, in a folder that is no output.
 
 ``state.safetensors`` has weights, optimiser moments and where the run is; ``history.jsonl`` what it has told so
-far. Random numbers need no state: every micro-batch seeds its own generator.
+far, with its checksum on the last line. Random numbers need no state: every micro-batch seeds its own generator.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.corpora.batches import Position
 from alignlens.errors import InputError
-from alignlens.io.atomic import write_lines
+from alignlens.io.atomic import write_lines, write_text
+from alignlens.io.documents import taking
+from alignlens.io.locks import held
 from alignlens.models.checkpoint import load_tensors, put_weights, save_tensors, weights_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from torch import nn
     from torch.optim import Optimizer
+
+    from alignlens.io.locks import Hold
+
+_MARKER = "training"
+_MARK = "The state of a training that alignlens train goes on from. It removes this folder at the end.\n"
+_FOLDERS = ("recent", "snapshots")
+_DIGEST = "sha256"
 
 
 @dataclass
@@ -53,19 +65,47 @@ class WorkFolder:
         self._state = folder / "state.safetensors"
         self._history = folder / "history.jsonl"
 
+    @classmethod
+    @contextmanager
+    def reserved(cls, folder: Path) -> Iterator[Hold]:
+        """Keeps a folder for this process alone, after making sure that it is ours or new."""
+        real = Path(os.path.realpath(folder))
+        with held(real.with_name(f".{real.name}.lock"), "trains here") as hold:
+            if real.exists() and not real.is_dir():
+                raise InputError("is a file, not a folder for a training.", folder, advice="Name a new folder.")
+            if real.is_dir() and any(real.iterdir()) and not (real / _MARKER).is_file():
+                raise InputError(
+                    "holds something else, and would be removed at the end.", folder, advice="Name a new folder."
+                )
+            write_text(real / _MARKER, _MARK)
+            yield hold
+
+    def remove(self) -> None:
+        """Removes what trainings leave here, and the folder unless there is something else in it."""
+        own = [self._state, self._history, self.checkpoint("best"), self.folder / _MARKER]
+        for name in _FOLDERS:
+            own += [*(self.folder / name).glob("*.safetensors"), *(self.folder / name).glob(".*.safetensors.*.tmp")]
+        for path in own:
+            path.unlink(missing_ok=True)
+        for place in (*(self.folder / name for name in _FOLDERS), self.folder):
+            with suppress(OSError):
+                place.rmdir()
+
     def resume(self, model: nn.Module, optimizer: Optimizer) -> Progress:
         """Fills model and optimiser with the saved state, if there is one; returns where the training is."""
         if not self._state.is_file():
             return Progress()
         tensors, about = load_tensors(self._state)
-        self._check_identity(about["identity"])
-        put_weights(model, _below(tensors, "weights."), self._state)
-        _put_moments(optimizer, model, tensors)
-        return Progress.from_json(about["progress"])
+        with taking(self._state, self._advice):
+            self._check_identity(about["identity"])
+            put_weights(model, _below(tensors, "weights."), self._state)
+            _put_moments(optimizer, model, tensors)
+            return Progress.from_json(about["progress"])
 
     def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress, history: list[dict[str, Any]]) -> None:
         """Writes everything ``resume`` needs; the history first, so that it is never behind the state."""
-        write_lines(self._history, [json.dumps(record, sort_keys=True) for record in history])
+        lines = [json.dumps(record, sort_keys=True) for record in history]
+        write_lines(self._history, [*lines, json.dumps({_DIGEST: _digest(lines)})])
         tensors = {f"weights.{name}": tensor for name, tensor in weights_of(model).items()}
         tensors.update(_moments(optimizer, model))
         save_tensors(self._state, tensors, {"identity": self._identity, "progress": asdict(progress)})
@@ -74,8 +114,15 @@ class WorkFolder:
         """Returns what was told up to an update."""
         if not self._history.is_file():
             return []
-        records = [json.loads(line) for line in self._history.read_text(encoding="utf-8").splitlines()]
-        return [record for record in records if record["update"] <= update]
+        with taking(self._history, self._advice):
+            *lines, last = self._history.read_text(encoding="utf-8").splitlines()
+            if json.loads(last) != {_DIGEST: _digest(lines)}:
+                raise ValueError("its checksum does not fit")
+            return [record for record in map(json.loads, lines) if record["update"] <= update]
+
+    @property
+    def _advice(self) -> str:
+        return f"Delete {self.folder} to start anew."
 
     def checkpoint(self, name: str) -> Path:
         """Returns the path of a checkpoint of this training: ``best``, ``recent/000100``, ``snapshots/000100``."""
@@ -89,6 +136,10 @@ class WorkFolder:
                 self._state,
                 advice=f"Set it back to go on, or delete {self.folder} to start anew.",
             )
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _differences(one: Any, other: Any, path: str = "") -> dict[str, tuple[Any, Any]]:

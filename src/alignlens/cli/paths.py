@@ -1,0 +1,95 @@
+"""What a command reads and writes, compared before anything is read: no output may be an input or another output."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+_STANDARD = "-"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The options of a verb that name what it writes; all others name what it reads, if they name anything.
+
+    ``folders`` are replaced as a whole, or removed in the end; ``places`` are folders that files are put into.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+
+def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
+    """Raises if a file or folder to be written is one to be read, or is to be written twice."""
+    values = {name: value for name, value in vars(args).items() if value is not None}
+    files = [(name, path) for name in (*outputs.files, "journal") for path in _paths(values.get(name))]
+    folders = [(name, path) for name in outputs.folders for path in _paths(values.get(name))]
+    written = {*outputs.files, *outputs.folders, *outputs.places, "journal"}
+    read = [(name, path) for name, value in values.items() if name not in written for path in _paths(value)]
+    for name, path in (*files, *folders):
+        if not str(path):
+            raise ConfigError(f"{_option(name)}: an empty name. Name a file or folder.")
+    for place, (name, path) in enumerate(files):
+        refuse_same(_option(name), path, read)
+        _refuse_twice(name, path, files[:place])
+    for place, (name, path) in enumerate(folders):
+        for other, inner in (*read, *files, *folders[:place], *folders[place + 1 :]):
+            if _same(path, inner) or _real(inner).is_relative_to(_real(path)):
+                raise ConfigError(
+                    f"{_option(name)} {path}: would replace {_option(other)} {inner}. Name another folder."
+                )
+
+
+def refuse_same(told: str, path: Path | str, read: Iterable[tuple[str, Path]]) -> None:
+    """Raises if a file to be written is one of those to be read; ``told`` is how the output was asked for."""
+    for other, given in read:
+        if _same(path, given):
+            raise ConfigError(f"{told} {path}: would overwrite its input, {_option(other)} {given}. Name another file.")
+
+
+def _refuse_twice(name: str, path: Path, before: Iterable[tuple[str, Path]]) -> None:
+    for other, taken in before:
+        if _real(path) == _real(taken) and _is_file(path):
+            raise ConfigError(f"{_option(name)} and {_option(other)} would write the same file, {path}. Name another.")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yields what an option may name: a path, several, or those of NAME=PATH=PATH."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, str) and value != _STANDARD:
+        yield Path(value) if value else Path()
+        yield from (Path(part) for part in value.split("=")[1:] if part)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _paths(each)
+
+
+def _same(path: Path | str, other: Path | str) -> bool:
+    """Tells whether two names stand for one file or folder; devices may be read and written."""
+    try:
+        return Path(path).samefile(other) and (Path(path).is_file() or Path(path).is_dir())
+    except (OSError, ValueError):
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    """Tells whether a name stands for a regular file, or for none yet."""
+    return path.is_file() or not path.exists()
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -1,0 +1,202 @@
+"""Seals: checksums of what was written, looked at whenever it is read.
+
+A folder of ours carries ``seal.json``: what kind of folder it is, and size and SHA-256 of every file in it. A file that
+stands alone gets ``.NAME.sha256`` beside it, in the form of ``sha256sum``, if a step of the pipeline wrote it; what
+people write with a verb of their own stays theirs to edit and has none. ``verify`` is called by every reader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import InputError
+from alignlens.io.checksum import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEAL = "seal.json"
+# Snakemake leaves it in folders that are outputs of a rule.
+_TIMESTAMP = ".snakemake_timestamp"
+_FORMAT, _VERSION = "alignlens seal", 1
+_LONGEST_NAME = 240  # bytes; file systems take 255
+_AGAIN = "Delete {} and make it again with: {}, or run the pipeline again."
+
+_maker = "alignlens"
+_seals_files = False
+
+
+def made_by(verb: str, step: bool) -> None:
+    """Says which verb this process runs, and whether as a step of the pipeline: only then are single files sealed."""
+    global _maker, _seals_files
+    _maker, _seals_files = f"alignlens {verb}", step
+
+
+def seals_files() -> bool:
+    """Tells whether single files are sealed."""
+    return _seals_files
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What a folder must hold; ``files`` gives size and checksum (None: the reader checks that file itself)."""
+
+    folder: Path
+    kind: str
+    maker: str
+    files: dict[str, tuple[int, str | None]]
+
+    @classmethod
+    def of(cls, folder: Path | str, kind: str, advice: str = "Check the path.") -> Seal:
+        """Returns the seal of a folder of the given kind, the seal itself checked; nothing else is read yet."""
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise InputError(f"no such folder ({kind}).", folder, advice=advice)
+        seal = read_seal(folder)
+        if seal is None:
+            raise InputError(f"not a {kind}: it has no {SEAL}.", folder, advice=advice)
+        if seal.kind != kind:
+            raise InputError(f"is a {seal.kind}, not a {kind}.", folder, advice=advice)
+        return seal
+
+    def check(self, *names: str) -> None:
+        """Raises unless these files are there and as they were written."""
+        for name in names:
+            if name not in self.files:
+                raise self._broken(name, f"is not part of this {self.kind}.")
+            size, sha256 = self.files[name]
+            path = self.folder / name
+            found = path.stat().st_size if path.is_file() else None
+            if found is None:
+                raise self._broken(name, "no such file.")
+            if found != size:
+                raise self._broken(name, f"damaged: {found} bytes instead of {size}.")
+            if sha256 is not None and sha256_of(path) != sha256:
+                raise self._broken(name, "damaged: it is not what was written (SHA-256).")
+
+    def check_all(self) -> None:
+        """Raises unless all files are as they were written, and no others are there."""
+        self.check_names()
+        self.check(*self.files)
+
+    def check_names(self) -> None:
+        """Raises unless exactly the sealed files are there; reads none of them."""
+        missing = [name for name in self.files if not (self.folder / name).is_file()]
+        if missing:
+            raise self._broken(missing[0], "no such file.")
+        if foreign := self.foreign():
+            raise InputError(f"was not written with this {self.kind}.", foreign[0], advice="Move it elsewhere.")
+
+    def foreign(self) -> list[Path]:
+        """Returns what is in the folder besides the sealed files."""
+        known = {*self.files, SEAL, _TIMESTAMP}
+        folders = {parent.as_posix() for name in self.files for parent in Path(name).parents}
+        return sorted(
+            path
+            for path in self.folder.rglob("*")
+            if (name := path.relative_to(self.folder).as_posix()) not in known
+            and not (name in folders and path.is_dir() and not path.is_symlink())
+        )
+
+    def _broken(self, name: str, problem: str) -> InputError:
+        return InputError(problem, self.folder / name, advice=_AGAIN.format(self.folder, self.maker))
+
+
+def seal_folder(folder: Path, kind: str, own_check: Callable[[str], bool] = lambda name: False) -> None:
+    """Writes the seal of a folder that is complete; files that ``own_check`` picks are verified by their reader."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "kind": kind, "made_by": _maker}
+    content["files"] = {
+        name: {"bytes": path.stat().st_size} | ({} if own_check(name) else {"sha256": sha256_of(path)})
+        for path in files
+        if (name := path.relative_to(folder).as_posix()) != SEAL
+    }
+    text = json.dumps({**content, "sha256": _digest(content)}, indent=1, sort_keys=True, ensure_ascii=False)
+    (folder / SEAL).write_text(text + "\n", encoding="utf-8")
+
+
+def read_seal(folder: Path) -> Seal | None:
+    """Returns the seal of a folder, or None if it has none; a damaged one is an error."""
+    try:
+        state = (folder / SEAL).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return _read_seal(folder, state.st_mtime_ns, state.st_ino, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read_seal(folder: Path, changed: int, node: int, size: int) -> Seal:
+    path = folder / SEAL
+    try:
+        content = json.loads(path.read_bytes())
+        digest = content.pop("sha256")
+        if (content["format"], content["version"]) != (_FORMAT, _VERSION) or digest != _digest(content):
+            raise ValueError("its checksum does not fit")
+        files = {str(name): (int(entry["bytes"]), entry.get("sha256")) for name, entry in content["files"].items()}
+        return Seal(folder, str(content["kind"]), str(content["made_by"]), files)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(
+            "damaged: not a seal of this version of alignlens.",
+            path,
+            advice=f"Delete {folder} and make it again with the command that made it, or run the pipeline again.",
+        ) from None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def sidecar(path: Path) -> Path:
+    """Returns where the seal of a file that stands alone is."""
+    name = path.name if len(path.name.encode()) <= _LONGEST_NAME else hashlib.sha256(path.name.encode()).hexdigest()
+    return path.with_name(f".{name}.sha256")
+
+
+def sidecar_text(path: Path, sha256: str) -> str:
+    """Returns the seal of a file, as ``sha256sum --check`` takes it."""
+    return f"# {_maker}\n{sha256}  {path.name}\n"
+
+
+def verify(path: Path | str) -> None:
+    """Raises if a file is not what was written; what carries no seal is taken as it is."""
+    path = Path(path)
+    if not path.name:
+        return  # No name of a file; whoever opens it says so.
+    try:
+        text = sidecar(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        seal = read_seal(path.parent)
+        if seal is not None and path.name in seal.files:
+            seal.check(path.name)
+    except (OSError, UnicodeDecodeError):
+        raise _broken_sidecar(path, "cannot be read") from None
+    else:
+        _verify_alone(path, text.splitlines())
+
+
+def _verify_alone(path: Path, lines: list[str]) -> None:
+    expected = f"  {path.name}"
+    if len(lines) != 2 or not lines[0].startswith("# ") or len(lines[1]) != 64 + len(expected):
+        raise _broken_sidecar(path, "is damaged")
+    if not path.is_file():
+        return  # Whoever opens it says so.
+    if lines[1] != sha256_of(path) + expected:
+        maker = lines[0].removeprefix("# ")
+        raise InputError(
+            "damaged or changed: it is not what was written (SHA-256).",
+            path,
+            advice=f"{_AGAIN.format('it', maker)} If the change was meant, delete {sidecar(path)}.",
+        )
+
+
+def _broken_sidecar(path: Path, problem: str) -> InputError:
+    return InputError(
+        f"its checksum, {sidecar(path)}, {problem}.",
+        path,
+        advice="Delete both and run the command that makes the file again.",
+    )

@@ -64,7 +64,7 @@ def limit_memory() -> None:
     available = _available_memory()
     if available is None:
         return
-    limit = max(available, _LEAST_MEMORY)
+    limit = _used_memory() + max(available, _LEAST_MEMORY)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or limit < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
@@ -83,6 +83,13 @@ def _available_memory() -> int | None:
     except (OSError, ValueError):
         pass  # no group, or one without a limit
     return min(left)
+
+
+def _used_memory() -> int:
+    """Returns the bytes that count against the limit already."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    found = re.search(r"^VmData:\s*(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
 
 
 def open_standard_streams() -> None:

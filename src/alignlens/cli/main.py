@@ -21,6 +21,7 @@ from alignlens.io.seals import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import ModuleType
 
 _DEBUG = "--debug"
 # Verbs whose process becomes or starts a server, which has limits of its own.
@@ -105,9 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = _DEBUG in arguments
     arguments = [argument for argument in arguments if argument != _DEBUG]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
+    args = _parser(verb, module).parse_args(arguments)
     try:
         with exit_on_error(verb, debug):
-            status = _run(verb, arguments)
+            status = _run(verb, module, args)
             sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone (head, less); that is no error of ours.
@@ -120,8 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status or 0
 
 
-def _run(verb: str, arguments: Sequence[str]) -> int | None:
-    module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
+def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"alignlens {verb}",
         description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",
@@ -129,7 +131,10 @@ def _run(verb: str, arguments: Sequence[str]) -> int | None:
     )
     parser.add_argument(_DEBUG, action="store_true", help="show the traceback of an error")
     module.configure(parser)
-    args = parser.parse_args(arguments)
+    return parser
+
+
+def _run(verb: str, module: ModuleType, args: argparse.Namespace) -> int | None:
     action = getattr(args, "action", None) or getattr(args, "task", None)
     outputs: Outputs | dict[str, Outputs] = getattr(module, "OUTPUTS", Outputs())
     check_outputs(args, outputs if isinstance(outputs, Outputs) else outputs.get(str(action), Outputs()))

@@ -71,6 +71,8 @@ def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> No
     assert main(extract("--out-dir", "links", "--journal", "j", "--about", json.dumps(ABOUT))) == 0
     written = {path.name: path.read_text() for path in (files / "links").iterdir()}
     entropies = json.loads(written.pop("entropy.json"))
+    assert json.loads(written.pop("lengths.json")) == {"source": [2, 0, 1], "target": [2, 1, 0]}
+    assert json.loads(written.pop("seal.json"))["kind"] == "folder of links"
     assert written == {
         # u takes d; v takes ab and w takes d, though END has more.
         "ding_grad.ding.pharaoh": "0-1 1-0 1-1\n\n\n",
@@ -93,7 +95,8 @@ def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> No
 def test_extract_turned_round_and_with_scores(files: Path) -> None:
     assert main(extract("--out-dir", "links", "--extraction", "ding", "--transpose", "--with-scores")) == 0
     assert (files / "links/ding_grad.ding.pharaoh").read_text() == "0-1:0.4 1-0:1 1-1:0.1\n\n\n"
-    assert len(list((files / "links").iterdir())) == 3
+    assert len(list((files / "links").iterdir())) == 5
+    assert json.loads((files / "links/lengths.json").read_text())["target"] == [2, 0, 1]
 
 
 def test_extract_knows_the_begin_column(files: Path) -> None:
@@ -127,7 +130,7 @@ def test_extract_refuses_what_does_not_belong_together(files: Path, capsys: pyte
     assert not (files / "links").exists()
     (files / "links").mkdir()
     (files / "links/thesis.tex").touch()
-    assert "links/thesis.tex: is in the way" in failed_with(capsys, *extract(*out))
+    assert "links: exists, holds something else" in failed_with(capsys, *extract(*out))
     assert (files / "links/thesis.tex").is_file()
 
 
@@ -147,7 +150,7 @@ def test_symmetrize_folders(
     both = ["symmetrize", "--forward-dir", "f", "--reverse-dir", "r", "--method", "intersection", "union"]
     for _ in range(2):  # the second time it replaces what it wrote
         assert main([*both, "--out-dir", "bidir", "--journal", "j", "--about", json.dumps(ABOUT)]) == 0
-    assert {path.name: path.read_text() for path in (files / "bidir").iterdir()} == {
+    assert {path.name: path.read_text() for path in (files / "bidir").glob("*.pharaoh")} == {
         "a.ding.intersection.pharaoh": "0-0\n",
         "a.ding.union.pharaoh": "0-0 1-1\n",
         "b.ding.intersection.pharaoh": "\n",
@@ -331,12 +334,24 @@ def test_score_methods_refuses_what_would_be_silently_wrong(linked: Path, capsys
     (linked / "short").write_text("0-0\n")
     told = failed_with(capsys, *score("de-en=de-en=short"))
     assert "de-en/ding_grad.ding.pharaoh:2: 3 lines, but short has 1" in told
+    links = linked / "de-en/ding_grad.ding.pharaoh"
+    whole = links.read_text()
+    links.write_text("99-1\n\n\n")
+    assert "ding_grad.ding.pharaoh: damaged: " in failed_with(capsys, *score("de-en=de-en=gold"))
+    (linked / "de-en/seal.json").unlink()
+    told = failed_with(capsys, *score("de-en=de-en=gold"))
+    assert "ding_grad.ding.pharaoh:1: link 99-1 is out of range (2 source and 2 target words)" in told
+    links.write_text(whole)
     (linked / "de-en/entropy.json").write_text('{"ding_grad": {}}')
     assert f"entropy.json: says nothing about {SMOOTH}" in failed_with(capsys, *score("de-en=de-en=gold"))
     (linked / "de-en/entropy.json").unlink()
     assert "de-en/entropy.json: no such file" in failed_with(capsys, *score("de-en=de-en=gold"))
     (linked / "bidir/diing_grad.ding.union.pharaoh").write_text("\n\n\n")
+    told = failed_with(capsys, *score("bidir=bidir=gold"))
+    assert "diing_grad.ding.union.pharaoh: was not written with this folder of links" in told
+    (linked / "bidir/seal.json").unlink()
     assert "did you mean ding_grad" in failed_with(capsys, *score("bidir=bidir=gold"))
+    (linked / "en-de/seal.json").unlink()
     (linked / "en-de/attention.pharaoh").write_text("\n\n\n")
     assert "attention.pharaoh: not a name of links" in failed_with(capsys, *score("en-de=en-de=gold"))
 

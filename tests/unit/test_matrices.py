@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from alignlens.errors import InputError, ToolError
-from alignlens.io.matrices import Matrices, MatrixWriter, gather
+from alignlens.io.matrices import KIND, Matrices, MatrixWriter, gather
+from alignlens.io.seals import seal_folder
 
 NAMES = ["ding_grad", "ding_smoothgrad,sigma=0.05"]
 SHAPES = np.array([[2, 3], [1, 1], [4, 2], [0, 5], [3, 3]])
@@ -68,7 +69,15 @@ def test_every_matrix_comes_back(folder: Path) -> None:
         scores.matrix(NAMES[0], 0)[0, 0] = 1
     with pytest.raises(IndexError, match="sentence 5"):
         scores.matrix(NAMES[0], 5)
-    assert sorted(content(folder)) == ["000.f32", "001.f32", "facts.json", "numbers.npy", "shapes.npy"]
+    assert sorted(content(folder)) == [
+        "000.f32",
+        "001.f32",
+        "facts.json",
+        "numbers.npy",
+        "seal.json",
+        "shapes.npy",
+        "sums.npy",
+    ]
 
 
 @settings(max_examples=25, deadline=None)
@@ -176,24 +185,35 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def _describe(folder: Path, **changes: object) -> None:
+def _flip(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def _described(folder: Path, **changes: object) -> None:
+    """Changes the facts of a folder as if they had been written so."""
     path = folder / "facts.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    (folder / "seal.json").unlink()
+    seal_folder(folder, KIND, lambda name: name.endswith(".f32"))
 
 
 BROKEN = {
     "absent": (lambda f: f.rename(f.with_name("elsewhere")), "no such folder"),
-    "without facts": (lambda f: (f / "facts.json").unlink(), "not a folder of scores"),
-    "cut facts": (lambda f: _cut(f / "facts.json") or _cut(f / "facts.json"), "cannot be read"),
-    "other format": (lambda f: _describe(f, format="zarr"), "not alignlens matrices"),
-    "later version": (lambda f: _describe(f, version=2), "in version 1"),
-    "no names": (lambda f: _describe(f, names=None), "damaged"),
-    "cut scores": (lambda f: _cut(f / "001.f32"), "001.f32: truncated: 95 bytes instead of 96"),
+    "without seal": (lambda f: (f / "seal.json").unlink(), "not a folder of scores"),
+    "without facts": (lambda f: (f / "facts.json").unlink(), "facts.json: no such file"),
+    "cut facts": (lambda f: _cut(f / "facts.json"), "facts.json: damaged"),
+    "other format": (lambda f: _described(f, format="zarr"), "not alignlens matrices"),
+    "other version": (lambda f: _described(f, version=1), "in version 2"),
+    "fewer names": (lambda f: _described(f, names=NAMES[:1]), "do not fit together"),
+    "cut scores": (lambda f: _cut(f / "001.f32"), "001.f32: damaged: 95 bytes instead of 96"),
     "without scores": (lambda f: (f / "001.f32").unlink(), "001.f32: no such file"),
-    "cut shapes": (lambda f: _cut(f / "shapes.npy"), "shapes.npy: cannot be read"),
-    "empty shapes": (lambda f: (f / "shapes.npy").write_bytes(b""), "shapes.npy: cannot be read"),
-    "foreign numbers": (lambda f: np.save(f / "numbers.npy", np.ones(5)), "not whole numbers"),
-    "other numbers": (lambda f: np.save(f / "numbers.npy", np.arange(4)), "do not fit"),
+    "cut shapes": (lambda f: _cut(f / "shapes.npy"), "shapes.npy: damaged"),
+    "flipped shapes": (lambda f: _flip(f / "shapes.npy", 1100), "shapes.npy: damaged"),
+    "flipped sums": (lambda f: _flip(f / "sums.npy", 1100), "sums.npy: damaged"),
+    "foreign numbers": (lambda f: np.save(f / "numbers.npy", np.ones(5)), "damaged"),
+    "foreign file": (lambda f: (f / "002.f32").touch(), "002.f32: was not written"),
 }
 
 
@@ -205,15 +225,28 @@ def test_a_broken_folder_is_one_clear_line(folder: Path, damage: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_every_flipped_bit_of_the_scores_is_found_when_they_are_read(folder: Path) -> None:
+    path = folder / "001.f32"
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        path.write_bytes(whole)
+        _flip(path, bit)
+        scores = Matrices.open(folder)
+        with pytest.raises(InputError, match=r"001\.f32: damaged: the scores of sentence"):
+            [scores.matrix(NAMES[1], number) for number in range(len(scores))]
+        for number in range(len(scores)):  # the other method is whole
+            assert np.array_equal(scores.matrix(NAMES[0], number), matrices_of(number)[NAMES[0]])
+
+
 def test_shards_that_do_not_belong_together_are_refused(tmp_path: Path, folder: Path) -> None:
     even, odd = write(tmp_path / "even", [0, 2, 4], [0, 2, 4]), write(tmp_path / "odd", [1, 3], [1, 3])
     for parts in ([even], [even, even, odd], [folder, odd]):
         with pytest.raises(InputError, match=r"not every sentence from 0 to 4 once|not every sentence"):
             gather(parts, tmp_path / "out")
-    _describe(odd, facts={**json.loads((odd / "facts.json").read_text())["facts"], "decoding": "free"})
+    _described(odd, facts={**json.loads((odd / "facts.json").read_text())["facts"], "decoding": "free"})
     with pytest.raises(InputError, match=r"odd: 'decoding' differs from that of .*even"):
         gather([even, odd], tmp_path / "out")
-    _describe(odd, names=[NAMES[0], "attention"])
+    _described(odd, names=[NAMES[0], "attention"])
     with pytest.raises(InputError, match="odd: other names"):
         gather([even, odd], tmp_path / "out")
     assert not (tmp_path / "out").exists()

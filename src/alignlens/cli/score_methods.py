@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.alignment.gold import read_gold
-from alignlens.alignment.pharaoh import read_links
+from alignlens.alignment.pharaoh import check_ranges, read_links
 from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import argparse
 
     from alignlens.alignment.gold import Gold
+    from alignlens.cli.links_folder import Lengths
     from alignlens.metrics.causes import Causes
 
 OUTPUTS = Outputs(files=("out",))
@@ -161,9 +162,10 @@ def _rows(
         method, symmetrised = parse(name.method), name.symmetrization is not None
         if not symmetrised and name.method not in entropies:
             raise InputError(f"says nothing about {name.method}.", cell.folder / ENTROPY, advice="Extract again.")
-        check_equal_counts([cell.gold, cell.folder], [len(gold), len(lengths[0] or gold)])
-        links = read_links(path, 0, *lengths)
+        links = read_links(path)
         check_equal_counts([cell.gold, path], [len(gold), len(links)])
+        if lengths is not None:
+            check_ranges(links, *lengths, path)
         systems.append(count_hits(links, gold))
         entropy = {} if symmetrised else entropies[name.method]
         described.append(
@@ -194,14 +196,13 @@ def _check_once(files: list[tuple[Cell, Path]]) -> None:
         seen.add(which)
 
 
-def _lengths(cell: Cell, causes: Causes | None) -> tuple[list[int], list[int]] | tuple[None, None]:
+def _lengths(cell: Cell, causes: Causes | None) -> Lengths | None:
     """Returns how many words the sentences have, which no link may leave."""
     if causes is not None:
         return causes.source_lengths.tolist(), causes.target_lengths.tolist()
     found = read_lengths(cell.folder)
     if found is None:
         _log.warning("%s: does not say how long the sentences are; no link is checked against them", cell.folder)
-        return None, None
     return found
 
 

@@ -54,6 +54,8 @@ def _facts(table: dict[str, Any]) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     advice = "Make it with --shard K/N."
     table = read_json(path, advice)
+    if PART not in table:
+        raise InputError("not a part of a table.", path, advice=advice)
     with taking(path, advice):
         number, parts = table[PART]
         if not 0 <= number < parts or not isinstance(table["rows"], list):

@@ -225,15 +225,15 @@ def _exchange(new: Path, old: Path) -> None:
     aside.replace(new)
 
 
-def write_text(path: Path | str, text: str) -> None:
+def write_text(path: Path | str, text: str, seal: bool = True) -> None:
     """Writes ``text`` as UTF-8."""
-    with atomic_path(path) as temporary:
+    with atomic_path(path, seal) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_lines(path: Path | str, lines: Iterable[str]) -> None:
+def write_lines(path: Path | str, lines: Iterable[str], seal: bool = True) -> None:
     """Writes one line per item; an item may not contain a line break."""
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+    with atomic_path(path, seal) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         for line in lines:
             if "\n" in line:
                 raise ValueError(f"line break inside a line: {line!r}")

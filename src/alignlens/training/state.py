@@ -77,17 +77,18 @@ class WorkFolder:
                 raise InputError(
                     "holds something else, and would be removed at the end.", folder, advice="Name a new folder."
                 )
-            write_text(real / _MARKER, _MARK)
+            write_text(real / _MARKER, _MARK, seal=False)
             yield hold
 
     def remove(self) -> None:
         """Removes what trainings leave here, and the folder unless there is something else in it."""
+        places = [self.folder, *(self.folder / name for name in _FOLDERS)]
         own = [self._state, self._history, self.checkpoint("best"), self.folder / _MARKER]
-        for name in _FOLDERS:
-            own += [*(self.folder / name).glob("*.safetensors"), *(self.folder / name).glob(".*.safetensors.*.tmp")]
+        own += [path for place in places[1:] for path in place.glob("*.safetensors")]
+        own += [path for place in places for path in place.glob(".*.tmp")]  # what killed ones left
         for path in own:
             path.unlink(missing_ok=True)
-        for place in (*(self.folder / name for name in _FOLDERS), self.folder):
+        for place in reversed(places):
             with suppress(OSError):
                 place.rmdir()
 
@@ -105,7 +106,7 @@ class WorkFolder:
     def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress, history: list[dict[str, Any]]) -> None:
         """Writes everything ``resume`` needs; the history first, so that it is never behind the state."""
         lines = [json.dumps(record, sort_keys=True) for record in history]
-        write_lines(self._history, [*lines, json.dumps({_DIGEST: _digest(lines)})])
+        write_lines(self._history, [*lines, json.dumps({_DIGEST: _digest(lines)})], seal=False)
         tensors = {f"weights.{name}": tensor for name, tensor in weights_of(model).items()}
         tensors.update(_moments(optimizer, model))
         save_tensors(self._state, tensors, {"identity": self._identity, "progress": asdict(progress)})

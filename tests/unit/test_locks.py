@@ -51,3 +51,43 @@ def test_locks_go_only_when_everybody_who_may_hold_them_is_dead(tmp_path: Path) 
             if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+TURN = """
+import sys, time, pathlib, logging
+from alignlens.io.locks import held
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+with held(pathlib.Path(sys.argv[1]), "works here") as hold:
+    print("has it", flush=True)
+    sys.stdin.readline()
+    print("awaited" if hold.awaited() else "alone", flush=True)
+"""
+
+
+def turn(path: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", TURN, str(path)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def says(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_the_second_says_who_has_the_lock_and_gets_it_when_the_first_dies(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    first = turn(lock)
+    assert says(first) == "has it"
+    second = turn(lock)
+    assert f"process {first.pid} on" in says(second)
+    first.kill()
+    first.wait()
+    assert says(second) == "has it"
+    third = turn(lock)
+    assert f"process {second.pid} on" in says(third)
+    answer, _ = second.communicate("\n")
+    assert answer == "awaited\n"
+    assert says(third) == "has it"
+    answer, _ = third.communicate("\n")
+    assert answer == "alone\n"
+    assert lock.read_text() == ""

@@ -331,3 +331,60 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(message)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_training_in_the_same_place_waits_and_ends_with_the_same_bytes(
+    task: CopyTask, tmp_path: Path, killed: bool
+) -> None:
+    changes = {"max_updates": 120, "validate_every": 40, "snapshots": []}
+    assert task.train(tmp_path / "alone", **changes).returncode == 0
+    place = tmp_path / "shared"
+    command = [sys.executable, "-m", "alignlens", *task.arguments(place, **changes)]
+    first = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    waited_for(lambda: (place / "work/state.safetensors").is_file(), first)
+    first.send_signal(signal.SIGSTOP)  # so that it does not end before the other has begun
+    second = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert second.stderr is not None
+    told = next(line for line in second.stderr if "waiting" in line)
+    assert f"process {first.pid} on " in told
+    first.send_signal(signal.SIGKILL if killed else signal.SIGCONT)
+    assert first.wait() == (-signal.SIGKILL if killed else 0)
+    rest = second.stderr.read()
+    assert second.wait() == 0, rest
+    for path in (tmp_path / "alone/model").rglob("*.*"):
+        assert path.read_bytes() == (place / "model" / path.relative_to(tmp_path / "alone/model")).read_bytes(), path
+    assert not (place / "work").exists()
+
+
+def waited_for(condition: Callable[[], bool], process: subprocess.Popen[Any]) -> None:
+    """Waits until something holds while a process runs."""
+    while not condition():
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+def test_a_work_folder_with_other_things_is_not_removed(task: CopyTask, tmp_path: Path) -> None:
+    work = tmp_path / "place/work"
+    work.mkdir(parents=True)
+    (work / "thesis.tex").write_text("years of work")
+    done = task.train(tmp_path / "place")
+    assert done.returncode == 2
+    assert "work: holds something else" in done.stderr
+    assert (work / "thesis.tex").is_file()
+    (work / "thesis.tex").rename(tmp_path / "place/thesis.tex")
+    assert task.train(tmp_path / "place").returncode == 0
+    # A file that appears among ours later stays, too.
+    (tmp_path / "place/model/notes").write_text("mine")
+    done = task.train(tmp_path / "place")
+    assert done.returncode == 2
+    assert "model/notes: would be lost" in done.stderr
+
+
+def test_a_damaged_history_is_not_gone_on_with(task: CopyTask, tmp_path: Path) -> None:
+    training = training_of(task, tmp_path / "work")
+    training.run(SILENT)
+    path = tmp_path / "work/history.jsonl"
+    path.write_text(path.read_text().replace('"update": 8', '"update": 7', 1))
+    with pytest.raises(InputError, match=r"history\.jsonl: .*checksum"):
+        training_of(task, tmp_path / "work")

@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from alignlens.aligners.registry import LIBRARY, spec_of
 from alignlens.alignment.links import Alignment
 from alignlens.errors import InputError, ToolError
 from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
+from alignlens.io.children import in_child
 from alignlens.io.documents import read_json, taking
 from alignlens.io.progress import Progress
 from alignlens.io.seals import Seal
@@ -177,6 +179,21 @@ def read_training(directory: Path) -> Training:
     content = read_json(path, _AGAIN)
     with taking(path, _AGAIN):
         return Training(**content)
+
+
+def train_apart(name: str, *arguments: Any, **options: Any) -> Training:
+    """Does what ``train`` does, in a child process: the library is native code, and may crash."""
+    advice = "Look for odd text, or try another aligner."
+    return in_child(partial(train, name, *arguments, **options), f"{LIBRARY}, training {name},", advice)
+
+
+def align_stored(directory: Path, wanted: str, source: Sentences, target: Sentences, name: Path | str) -> Alignment:
+    """Returns the links that the aligner stored in ``directory`` gives, found in a child process."""
+
+    def aligned() -> Alignment:
+        return StoredAligner.load(directory, wanted).align(source, target, name)
+
+    return in_child(aligned, f"{LIBRARY}, aligning with {directory},", _AGAIN)
 
 
 def _fit(model: Any, name: str, watch: Watch | None) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Text = tuple[list[list[str]], list[list[str]]]
 
-OUTPUTS = Outputs(files=("out",), folders=("model",))
+OUTPUTS = Outputs(files=("out",), folders=("model",), words=("text",))
 # A job this long is worth watching in MLflow while it runs; a shorter one is over before the store is open.
 _LIVE_FROM_PAIRS = 50_000
 
@@ -77,13 +77,12 @@ def run(args: argparse.Namespace) -> None:
             params={"aligner": args.name, "text": args.text, "seed": args.seed, "max_pairs": args.max_pairs or "all"},
             group=run_name(about.get("dataset"), args.name) if about.get("dataset") else None,
         )
-        # Only now: loading the library costs, and a wrong option or file should be told at once.
-        from alignlens.aligners.thot_models import StoredAligner, train
+        from alignlens.aligners.thot_models import align_stored, train_apart
 
         with tempfile.TemporaryDirectory(prefix="alignlens-") as scratch:
             model = args.model or Path(scratch) / "model"
             if training_text:
-                training = train(
+                training = train_apart(
                     args.name,
                     *training_text,
                     model,
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
                     }
                 )
             if to_align:
-                links = StoredAligner.load(model, wanted=args.name).align(*to_align, name=args.source)
+                links = align_stored(model, args.name, *to_align, name=args.source)
                 if args.reverse:
                     links = links.transposed()
                 result |= {"sentences": len(links), "links": int(links.keys.size)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens import __version__
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_input
-from alignlens.cli.paths import Outputs
+from alignlens.cli.paths import Outputs, check_outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from alignlens.cli.encoder_input import EncoderInput
 
-OUTPUTS = Outputs(folders=("out",))
+OUTPUTS = Outputs(folders=("out",), words=("encoder",))
 KIND = "folder of encoder statistics"
 _STATISTICS = "statistics.json"
 _TRIPLES = 20_000_000
@@ -92,6 +92,8 @@ def _check(args: argparse.Namespace) -> None:
     for option, least in (("sequences", 1), ("tokens", _SMALLEST_SEQUENCE), ("triples", 1)):
         if getattr(args, option) < least:
             raise ConfigError(f"--{option} {getattr(args, option)}: must be at least {least}")
+    if args.encoder not in PACKAGED:
+        check_outputs(args, Outputs(folders=("out",)))
     check_replaceable(args.out, KIND)
 
 

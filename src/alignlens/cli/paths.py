@@ -14,18 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _STANDARD = "-"
+# Options that name a setting in every verb that has them.
+_WORDS = (
+    *("about", "action", "definition", "extraction", "format", "kind", "method", "methods", "name", "settings"),
+    *("study", "task", "tokenize", "weights"),
+)
 
 
 @dataclass(frozen=True)
 class Outputs:
     """The options of a verb that name what it writes; all others name what it reads, if they name anything.
 
-    ``folders`` are replaced as a whole, or removed in the end; ``places`` are folders that files are put into.
+    ``folders`` are replaced as a whole, or removed in the end; ``places`` are folders that files are put into;
+    ``words`` never name a file, whatever lies around under that name.
     """
 
     files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
@@ -33,11 +40,14 @@ def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
     values = {name: value for name, value in vars(args).items() if value is not None}
     files = [(name, path) for name in (*outputs.files, "journal") for path in _paths(values.get(name))]
     folders = [(name, path) for name in outputs.folders for path in _paths(values.get(name))]
-    written = {*outputs.files, *outputs.folders, *outputs.places, "journal"}
-    read = [(name, path) for name, value in values.items() if name not in written for path in _paths(value)]
-    for name, path in (*files, *folders):
-        if not str(path):
-            raise ConfigError(f"{_option(name)}: an empty name. Name a file or folder.")
+    others = {*outputs.files, *outputs.folders, *outputs.places, *outputs.words, *_WORDS, "journal"}
+    read = [
+        (name, path)
+        for name, value in values.items()
+        if name not in others
+        for path in _paths(value)
+        if os.path.lexists(path)
+    ]
     for place, (name, path) in enumerate(files):
         refuse_same(_option(name), path, read)
         _refuse_twice(name, path, files[:place])
@@ -70,8 +80,8 @@ def _paths(value: Any) -> Iterator[Path]:
     """Yields what an option may name: a path, several, or those of NAME=PATH=PATH."""
     if isinstance(value, Path):
         yield value
-    elif isinstance(value, str) and value != _STANDARD:
-        yield Path(value) if value else Path()
+    elif isinstance(value, str) and value not in ("", _STANDARD):
+        yield Path(value)
         yield from (Path(part) for part in value.split("=")[1:] if part)
     elif isinstance(value, (list, tuple)):
         for each in value:

@@ -86,12 +86,12 @@ def _take(descriptor: int, path: Path, what: str) -> None:
         return
     except BlockingIOError:
         owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-        _log.warning("%s: %s %s; waiting for it to end", path.parent, owner, what)
     except OSError as error:
         raise ToolError(f"{path}: cannot be locked ({error.strerror}). Use a file system that has locks.") from None
     waiting = _opened(_queue(path))
     try:
         fcntl.flock(waiting, fcntl.LOCK_SH)
+        _log.warning("%s: %s %s; waiting for it to end", path.parent, owner, what)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     finally:
         os.close(waiting)

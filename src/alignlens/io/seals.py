@@ -50,6 +50,7 @@ class Seal:
     kind: str
     maker: str
     files: dict[str, tuple[int, str | None]]
+    folders: frozenset[str]
 
     @classmethod
     def of(cls, folder: Path | str, kind: str, advice: str = "Check the path.") -> Seal:
@@ -95,12 +96,11 @@ class Seal:
     def foreign(self) -> list[Path]:
         """Returns what is in the folder besides the sealed files."""
         known = {*self.files, SEAL, _TIMESTAMP}
-        folders = {parent.as_posix() for name in self.files for parent in Path(name).parents}
         return sorted(
             path
             for path in self.folder.rglob("*")
             if (name := path.relative_to(self.folder).as_posix()) not in known
-            and not (name in folders and path.is_dir() and not path.is_symlink())
+            and not (name in self.folders and path.is_dir() and not path.is_symlink())
         )
 
     def _broken(self, name: str, problem: str) -> InputError:
@@ -109,13 +109,14 @@ class Seal:
 
 def seal_folder(folder: Path, kind: str, own_check: Callable[[str], bool] = lambda name: False) -> None:
     """Writes the seal of a folder that is complete; files that ``own_check`` picks are verified by their reader."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    found = sorted(folder.rglob("*"))
     content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "kind": kind, "made_by": _maker}
     content["files"] = {
         name: {"bytes": path.stat().st_size} | ({} if own_check(name) else {"sha256": sha256_of(path)})
-        for path in files
-        if (name := path.relative_to(folder).as_posix()) != SEAL
+        for path in found
+        if path.is_file() and (name := path.relative_to(folder).as_posix()) != SEAL
     }
+    content["folders"] = [path.relative_to(folder).as_posix() for path in found if path.is_dir()]
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1, sort_keys=True, ensure_ascii=False)
     (folder / SEAL).write_text(text + "\n", encoding="utf-8")
 
@@ -138,7 +139,8 @@ def _read_seal(folder: Path, changed: int, node: int, size: int) -> Seal:
         if (content["format"], content["version"]) != (_FORMAT, _VERSION) or digest != _digest(content):
             raise ValueError("its checksum does not fit")
         files = {str(name): (int(entry["bytes"]), entry.get("sha256")) for name, entry in content["files"].items()}
-        return Seal(folder, str(content["kind"]), str(content["made_by"]), files)
+        folders = frozenset(map(str, content["folders"]))
+        return Seal(folder, str(content["kind"]), str(content["made_by"]), files, folders)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(
             "damaged: not a seal of this version of alignlens.",

@@ -80,8 +80,8 @@ onstart:
 
 # Journals are complete by now; this fills MLflow from them, and never fails a run.
 onsuccess:
-    shell("python -m alignlens track sync --results results --preset {plan.settings.preset}")
+    shell("python -m alignlens track sync --results results --preset {plan.settings.preset:q}")
 
 
 onerror:
-    shell("python -m alignlens track sync --results results --preset {plan.settings.preset}")
+    shell("python -m alignlens track sync --results results --preset {plan.settings.preset:q}")

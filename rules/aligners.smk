@@ -20,17 +20,18 @@ rule align:
         mem_mb=lambda wildcards, input, attempt: int(attempt * (2000 + 60 * input.size_mb)),
         runtime=grows(240),
     params:
-        parent=lambda wildcards, input: f"--parent {input.parent}" if input.parent else "",
-        pairs=lambda wildcards: "" if wildcards.size == "all" else f"--max-pairs {wildcards.size}",
-        side=lambda wildcards: "--reverse" if plan.is_reverse(wildcards.dataset, wildcards.direction) else "",
+        parent=lambda wildcards, input: option("--parent", input.parent or None),
+        pairs=lambda wildcards: option("--max-pairs", None if wildcards.size == "all" else wildcards.size),
+        side=lambda wildcards: ["--reverse"] if plan.is_reverse(wildcards.dataset, wildcards.direction) else [],
         seed=plan.settings.seed,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.aligner"),
     shell:
-        "python -m alignlens aligner {wildcards.aligner} --text {wildcards.text}"
-        " --train-source {input.source} --train-target {input.target} --source {input.test[0]} --target {input.test[1]}"
-        " {params.parent} {params.pairs} {params.side} --seed {params.seed} --model {output.model}"
-        " --out {output.links} --journal {output.links}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens aligner {wildcards.aligner:q} --text {wildcards.text:q}"
+        " --train-source {input.source:q} --train-target {input.target:q}"
+        " --source {input.test[0]:q} --target {input.test[1]:q}"
+        " {params.parent:q} {params.pairs:q} {params.side:q} --seed {params.seed:q} --model {output.model:q}"
+        " --out {output.links:q} --journal {output.links:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule symmetrize:
@@ -54,5 +55,6 @@ rule symmetrize:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.symmetrize"),
     shell:
-        "python -m alignlens symmetrize --forward {input.forward} --reverse {input.backward} --method {params.methods}"
-        " --out-dir {params.folder} --journal {params.folder}/symmetrize.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens symmetrize --forward {input.forward:q} --reverse {input.backward:q}"
+        " --method {params.methods:q} --out-dir {params.folder:q}"
+        " --journal {params.folder:q}/symmetrize.journal.jsonl --about {params.about:q} 2> {log:q}"

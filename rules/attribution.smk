@@ -23,13 +23,13 @@ rule attribute:
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
         batch_tokens=plan.settings.attribution.batch_tokens,
-        shard="",
+        shard=[],
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.attribute"),
     shell:
-        "python -m alignlens attribute --model {input.model} --source {input.source} --target {input.target}"
-        " --methods {params.methods} {params.adaptive} {params.shard} --batch-tokens {params.batch_tokens}"
-        " --threads {threads} --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens attribute --model {input.model:q} --source {input.source:q} --target {input.target:q}"
+        " --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
+        " --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule extract_links:
@@ -50,13 +50,13 @@ rule extract_links:
         runtime=grows(60),
     params:
         extractions=plan.settings.attribution.extractions,
-        transpose=lambda wildcards: "--transpose" if plan.attribution.is_turned(**wildcards) else "",
+        transpose=lambda wildcards: ["--transpose"] if plan.attribution.is_turned(**wildcards) else [],
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.extract"),
     shell:
-        "python -m alignlens extract --scores {input.scores} --source-pieces {input.source}"
-        " --target-pieces {input.target} --extraction {params.extractions} {params.transpose} --out-dir {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens extract --scores {input.scores:q} --source-pieces {input.source:q}"
+        " --target-pieces {input.target:q} --extraction {params.extractions:q} {params.transpose:q}"
+        " --out-dir {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule symmetrize_methods:
@@ -79,9 +79,9 @@ rule symmetrize_methods:
         about=lambda wildcards: about(wildcards, decoding="forced"),
         code=code_version("alignlens.cli.symmetrize"),
     shell:
-        "python -m alignlens symmetrize --forward-dir {input.forward} --reverse-dir {input.backward}"
-        " --method {params.methods} --out-dir {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens symmetrize --forward-dir {input.forward:q} --reverse-dir {input.backward:q}"
+        " --method {params.methods:q} --out-dir {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"
 
 
 rule score_methods:
@@ -108,10 +108,10 @@ rule score_methods:
     params:
         cells=lambda wildcards: cells_of(wildcards),
         causes=lambda wildcards, input: causes_of(wildcards, input),
-        shard="",
-        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        shard=[],
+        interval=INTERVAL,
         about=lambda wildcards: about_methods(wildcards),
         code=code_version("alignlens.cli.score_methods"),
     shell:
-        "python -m alignlens score-methods --cell {params.cells} {params.causes} {params.shard} {params.interval}"
-        " --out {output} --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens score-methods --cell {params.cells:q} {params.causes:q} {params.shard:q}"
+        " {params.interval:q} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"

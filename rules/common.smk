@@ -14,11 +14,23 @@ from alignlens.environment import step_environment
 from alignlens.io.locks import release_stale_locks
 from alignlens.orphans import cancel_orphans, told
 from alignlens.plan import SIDES, SPLITS, Plan
-from alignlens.settings import load_settings
+from alignlens.settings import load_settings, read_config
 
 with exit_on_error("config"):
+    # Snakemake has read these files itself, and not as strictly: of a key that stands there twice it took the last.
+    read_config([path for path in map(Path, workflow.configfiles) if path.is_file()])
     plan = Plan.of(load_settings(config, PROJECT))
     os.environ.update(step_environment(plan.settings, PROJECT))
+
+
+def option(name, value):
+    """Returns an option with its value as a list of words for {params.x:q}; without a value, no words.
+
+    Whatever a rule passes to a shell is quoted. Name and value are one word, so that no value is taken for an option.
+    """
+    # argparse of Python 3.11 drops a value that is "--".
+    return [] if value is None else [f"{name}=./--" if value == "--" else f"{name}={value}"]
+
 
 ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 
@@ -26,7 +38,8 @@ ROOT = str(plan.root)
 RUN = "{dataset}/{aligner}/{text}/{size}"
 MODEL = "{dataset}/{direction}/{model}/{seed}"
 ATTRIBUTION = "{dataset}/{model}/{seed}/{decoding}"
-ADAPTIVE = "" if plan.settings.attribution.adaptive is None else f"--adaptive {plan.settings.attribution.adaptive}"
+ADAPTIVE = option("--adaptive", plan.settings.attribution.adaptive)
+INTERVAL = [text for key, value in plan.settings.interval.items() for text in option(f"--{key}", value)]
 
 
 wildcard_constraints:
@@ -116,7 +129,8 @@ def cells_of(wildcards):
 
 def causes_of(wildcards, input):
     """Returns the option that names the true causes, where the input has them."""
-    return f"--causes {'='.join([plan.directions(wildcards.dataset)[0], *input.causes])}" if input.causes else ""
+    named = "=".join([plan.directions(wildcards.dataset)[0], *input.causes])
+    return option("--causes", named if input.causes else None)
 
 
 def about_methods(wildcards):

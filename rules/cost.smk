@@ -26,7 +26,7 @@ rule measure_cost:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.cost"),
     shell:
-        "python -m alignlens cost --model {input.model} --source {input.source} --target {input.target}"
-        " --methods {params.methods} {params.adaptive} --sentences {params.sentences}"
-        " --batch-tokens {params.batch_tokens} --threads {threads} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens cost --model {input.model:q} --source {input.source:q} --target {input.target:q}"
+        " --methods {params.methods:q} {params.adaptive:q} --sentences {params.sentences:q}"
+        " --batch-tokens {params.batch_tokens:q} --threads {threads} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"

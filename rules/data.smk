@@ -27,9 +27,9 @@ rule prepare_text:
         folder=lambda wildcards, output: os.path.dirname(output[0]),
         code=code_version("alignlens.cli.data"),
     shell:
-        "python -m alignlens data prepare {wildcards.dataset} --definition {params.definition:q}"
-        " --settings {params.settings:q} --preset {params.preset} --out {params.folder}"
-        " --journal {params.folder}/prepare.journal.jsonl 2> {log}"
+        "python -m alignlens data prepare {wildcards.dataset:q} --definition {params.definition:q}"
+        " --settings {params.settings:q} --preset {params.preset:q} --out {params.folder:q}"
+        " --journal {params.folder:q}/prepare.journal.jsonl 2> {log:q}"
 
 
 use rule prepare_text as prepare_aligned_text with:

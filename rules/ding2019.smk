@@ -31,5 +31,5 @@ rule ding2019_study:
         about=json.dumps({"preset": plan.settings.preset}),
         code=code_version("alignlens.cli.study", "alignlens.cli.study_ding2019"),
     shell:
-        "python -m alignlens study ding2019 --results {params.root} --out {params.folder}"
-        " --journal {params.folder}/study.journal.jsonl --about {params.about:q} > {log} 2>&1"
+        "python -m alignlens study ding2019 --results {params.root:q} --out {params.folder:q}"
+        " --journal {params.folder:q}/study.journal.jsonl --about {params.about:q} > {log:q} 2>&1"

@@ -20,16 +20,16 @@ rule pretrained_encoder:
         mem_mb=grows(4000),
         runtime=grows(120),
     params:
-        encoder=lambda wildcards: plan.studies.encoders()[wildcards.encoder],
-        text=lambda wildcards, input: f"--text {input.text}" if input.text else "",
+        encoder=lambda wildcards: option("--encoder", plan.studies.encoders()[wildcards.encoder]),
+        text=lambda wildcards, input: option("--text", input.text or None),
         sequences=plan.settings.encoders["sequences"],
         tokens=plan.settings.encoders["tokens"],
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.encoder"),
     shell:
-        "python -m alignlens encoder --encoder {params.encoder} {params.text}"
-        " --sequences {params.sequences} --tokens {params.tokens} --threads {threads} --out {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"
+        "python -m alignlens encoder {params.encoder:q} {params.text:q}"
+        " --sequences {params.sequences:q} --tokens {params.tokens:q} --threads {threads} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q} > /dev/null"
 
 
 rule model_encoder:
@@ -54,6 +54,6 @@ rule model_encoder:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.encoder"),
     shell:
-        "python -m alignlens encoder --model {input.model} --source {input.source}"
-        " --counts {input.counts} --sequences {params.sequences} --threads {threads} --out {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log} > /dev/null"
+        "python -m alignlens encoder --model {input.model:q} --source {input.source:q}"
+        " --counts {input.counts:q} --sequences {params.sequences:q} --threads {threads} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q} > /dev/null"

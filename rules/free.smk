@@ -22,8 +22,8 @@ rule segment_translation:
         code=code_version("alignlens.cli.subwords"),
     shell:
         # The model's own copy of the subwords: the pieces it is fed when its translation is attributed.
-        "python -m alignlens subwords segment --model {input.model}/target.model --input {input.text} --out {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens subwords segment --model {input.model:q}/target.model --input {input.text:q}"
+        " --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule free_links:
@@ -44,13 +44,13 @@ rule free_links:
         mem_mb=grows(4000),
         runtime=grows(60),
     params:
-        side="",
+        side=[],
         about=lambda wildcards: about(wildcards, links="forward"),
         code=code_version("alignlens.cli.aligner"),
     shell:
-        "python -m alignlens aligner fast_align --text online --model {input.aligner} --source {input.source}"
-        " --target {input.target} {params.side} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens aligner fast_align --text online --model {input.aligner:q} --source {input.source:q}"
+        " --target {input.target:q} {params.side:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"
 
 
 use rule free_links as free_links_reverse with:
@@ -65,7 +65,7 @@ use rule free_links as free_links_reverse with:
     benchmark:
         f"{ROOT}/benchmarks/free_links/{MODEL}/reverse.tsv"
     params:
-        side="--reverse",
+        side=["--reverse"],
         about=lambda wildcards: about(wildcards, links="reverse"),
         code=code_version("alignlens.cli.aligner"),
 
@@ -89,5 +89,5 @@ rule free_reference:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.reference"),
     shell:
-        "python -m alignlens reference --forward {input.forward} --reverse {input.backward} --out {output}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens reference --forward {input.forward:q} --reverse {input.backward:q} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"

@@ -31,5 +31,5 @@ rule kobayashi2020_study:
         about=json.dumps({"preset": plan.settings.preset}),
         code=code_version("alignlens.cli.study", "alignlens.cli.study_kobayashi2020"),
     shell:
-        "python -m alignlens study kobayashi2020 --results {params.root} --out {params.folder}"
-        " --journal {params.folder}/study.journal.jsonl --about {params.about:q} > {log} 2>&1"
+        "python -m alignlens study kobayashi2020 --results {params.root:q} --out {params.folder:q}"
+        " --journal {params.folder:q}/study.journal.jsonl --about {params.about:q} > {log:q} 2>&1"

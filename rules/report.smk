@@ -32,11 +32,11 @@ rule report:
     params:
         folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
         root=lambda wildcards, output: os.path.dirname(output.page),
-        metrics=lambda wildcards, input: f"--metrics {input.metrics}" if input.metrics else "",
-        models=lambda wildcards, input: f"--models {input.models}" if input.models else "",
-        studies=lambda wildcards, input: f"--studies {input.studies}" if input.studies else "",
+        metrics=lambda wildcards, input: ["--metrics", *input.metrics] if input.metrics else [],
+        models=lambda wildcards, input: ["--models", *input.models] if input.models else [],
+        studies=lambda wildcards, input: ["--studies", *input.studies] if input.studies else [],
         heatmaps=plan.settings.heatmaps,
         code=code_version("alignlens.cli.report"),
     shell:
-        "python -m alignlens report --results {params.root} {params.metrics} {params.models} {params.studies}"
-        " --heatmaps {params.heatmaps} --out {params.folder} --page {output.page} 2> {log}"
+        "python -m alignlens report --results {params.root:q} {params.metrics:q} {params.models:q} {params.studies:q}"
+        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q} 2> {log:q}"

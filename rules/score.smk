@@ -25,7 +25,7 @@ rule score:
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
-        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        interval=INTERVAL,
         about=lambda wildcards: about(
             wildcards,
             pair=plan.dataset(wildcards.dataset).pair,
@@ -33,6 +33,7 @@ rule score:
         ),
         code=code_version("alignlens.cli.score"),
     shell:
-        "python -m alignlens score --gold {input.gold} --source {input.text[0]} --target {input.text[1]}"
-        " --links {input.links} --trained-as {input.models[0]} {params.interval} --out {output.metrics}"
-        " --per-sentence {output.sentences} --journal {output.metrics}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens score --gold {input.gold:q} --source {input.text[0]:q} --target {input.text[1]:q}"
+        " --links {input.links:q} --trained-as {input.models[0]:q} {params.interval:q} --out {output.metrics:q}"
+        " --per-sentence {output.sentences:q} --journal {output.metrics:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

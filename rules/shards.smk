@@ -28,7 +28,7 @@ use rule attribute as attribute_shard with:
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
         batch_tokens=plan.settings.attribution.batch_tokens,
-        shard=lambda wildcards: f"--shard {wildcards.shard}/{len(SHARDS)}",
+        shard=lambda wildcards: option("--shard", f"{wildcards.shard}/{len(SHARDS)}"),
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.attribute"),
 
@@ -55,8 +55,8 @@ rule gather_scores:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.io.matrices"),
     shell:
-        "python -m alignlens attribute --gather {input} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens attribute --gather {input:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"
 
 
 use rule score_methods as score_methods_shard with:
@@ -71,8 +71,8 @@ use rule score_methods as score_methods_shard with:
     params:
         cells=lambda wildcards: cells_of(wildcards),
         causes=lambda wildcards, input: causes_of(wildcards, input),
-        shard=lambda wildcards: f"--shard {wildcards.shard}/{len(SHARDS)}",
-        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        shard=lambda wildcards: option("--shard", f"{wildcards.shard}/{len(SHARDS)}"),
+        interval=INTERVAL,
         about=lambda wildcards: about_methods(wildcards),
         code=code_version("alignlens.cli.score_methods"),
 
@@ -95,5 +95,5 @@ rule gather_metrics:
         about=lambda wildcards: about_methods(wildcards),
         code=code_version("alignlens.cli.score_methods"),
     shell:
-        "python -m alignlens score-methods --gather {input} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens score-methods --gather {input:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

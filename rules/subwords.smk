@@ -18,13 +18,13 @@ rule train_subwords:
     params:
         kind=plan.settings.subwords["kind"],
         vocab=plan.settings.subwords["vocab"],
-        prefix="" if plan.settings.subwords["dummy_prefix"] else "--no-dummy-prefix",
+        prefix=[] if plan.settings.subwords["dummy_prefix"] else ["--no-dummy-prefix"],
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
     shell:
-        "python -m alignlens subwords train --source {input.source} --target {input.target} --kind {params.kind}"
-        " --vocab {params.vocab} {params.prefix} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens subwords train --source {input.source:q} --target {input.target:q} --kind {params.kind:q}"
+        " --vocab {params.vocab:q} {params.prefix:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"
 
 
 rule segment:
@@ -47,6 +47,6 @@ rule segment:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
     shell:
-        "python -m alignlens subwords segment --model {input.models}/{wildcards.side}.model --input {input.text}"
-        " --out {output.pieces} --tokens {output.tokens} --journal {output.pieces}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens subwords segment --model {input.models:q}/{wildcards.side:q}.model --input {input.text:q}"
+        " --out {output.pieces:q} --tokens {output.tokens:q} --journal {output.pieces:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

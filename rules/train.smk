@@ -30,9 +30,9 @@ rule train:
     params:
         # Depends on resources, so more GPUs do not make a finished model out of date.
         launch=lambda wildcards, resources: (
-            f"torchrun --standalone --nproc-per-node {resources.gpu} -m alignlens"
+            ["torchrun", "--standalone", "--nproc-per-node", resources.gpu, "-m", "alignlens"]
             if resources.gpu > 1
-            else "python -m alignlens"
+            else ["python", "-m", "alignlens"]
         ),
         settings=lambda wildcards: plan.model(wildcards.model).as_json(),
         source_subwords=lambda wildcards, input: f"{input.subwords}/{model_side(wildcards, 0)}.model",
@@ -41,9 +41,9 @@ rule train:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.train"),
     shell:
-        "{params.launch} train --settings {params.settings:q} --seed {wildcards.seed}"
-        " --train-source {input.train_source} --train-target {input.train_target}"
-        " --dev-source {input.dev_source} --dev-target {input.dev_target} --dev-text {input.dev_text}"
-        " --source-subwords {params.source_subwords} --target-subwords {params.target_subwords}"
-        " --work {params.work} --threads {threads} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "{params.launch:q} train --settings {params.settings:q} --seed {wildcards.seed:q}"
+        " --train-source {input.train_source:q} --train-target {input.train_target:q}"
+        " --dev-source {input.dev_source:q} --dev-target {input.dev_target:q} --dev-text {input.dev_text:q}"
+        " --source-subwords {params.source_subwords:q} --target-subwords {params.target_subwords:q}"
+        " --work {params.work:q} --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

@@ -26,10 +26,10 @@ rule translate:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.translate"),
     shell:
-        "python -m alignlens translate --model {input.model} --source {input.source} --out {output}"
-        " --beam {params.beam} --length-penalty {params.length_penalty} --max-ratio {params.max_ratio}"
-        " --max-offset {params.max_offset} --batch-tokens {params.batch_tokens} --threads {threads}"
-        " --journal {output}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens translate --model {input.model:q} --source {input.source:q} --out {output:q}"
+        " --beam {params.beam:q} --length-penalty {params.length_penalty:q} --max-ratio {params.max_ratio:q}"
+        " --max-offset {params.max_offset:q} --batch-tokens {params.batch_tokens:q} --threads {threads}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule force_decode:
@@ -55,9 +55,9 @@ rule force_decode:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.force"),
     shell:
-        "python -m alignlens force --model {input.model} --source {input.source} --target {input.target}"
-        " --out {output.scores} --per-sentence {output.sentences} --batch-tokens {params.batch_tokens}"
-        " --threads {threads} --journal {output.scores}.journal.jsonl --about {params.about:q} 2> {log}"
+        "python -m alignlens force --model {input.model:q} --source {input.source:q} --target {input.target:q}"
+        " --out {output.scores:q} --per-sentence {output.sentences:q} --batch-tokens {params.batch_tokens:q}"
+        " --threads {threads} --journal {output.scores:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule score_bleu:
@@ -79,10 +79,10 @@ rule score_bleu:
         # Prepared text is tokenised on both sides of the comparison (docs/data.md). "none" counts its words as they
         # are; "13a" would tokenise a second time. The signature says which was used.
         tokenize=plan.settings.decoding["bleu_tokenize"],
-        interval=" ".join(f"--{key} {value}" for key, value in plan.settings.interval.items()),
+        interval=INTERVAL,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.bleu"),
     shell:
-        "python -m alignlens bleu --hypothesis {input.hypothesis} --reference {input.reference}"
-        " --tokenize {params.tokenize} {params.interval} --out {output} --journal {output}.journal.jsonl"
-        " --about {params.about:q} 2> {log}"
+        "python -m alignlens bleu --hypothesis {input.hypothesis:q} --reference {input.reference:q}"
+        " --tokenize {params.tokenize:q} {params.interval:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

@@ -59,4 +59,4 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
     """Returns the sentence for a name that is not in a registry, with every name that is."""
     names = sorted(allowed)
-    return f"unknown {kind} {name!r}; known: {', '.join(names)}{nearest(name, names)}"
+    return f"unknown {kind} {name[:100]!r}; known: {', '.join(names)}{nearest(name, names)}"

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.corpora.registry import Registry
 from alignlens.errors import ConfigError, unknown_name
-from alignlens.io.schema import check, read_yaml, with_defaults
+from alignlens.io.documents import read_yaml
+from alignlens.io.names import TAKEN_IN_RESULTS, check_free
+from alignlens.io.schema import check, read_schema, with_defaults
+from alignlens.models.encoder_folders import PACKAGED
 from alignlens.models.presets import Presets
-from alignlens.models.settings import FconvSettings, architecture_settings
-from alignlens.training.settings import TrainingSettings
+from alignlens.models.settings import architecture_settings
+from alignlens.training.settings import TrainingSettings, check_longest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,9 +93,10 @@ class Settings:
 def load_settings(config: Mapping[str, Any], project: Path, label: str = "config") -> Settings:
     """Returns the settings of a configuration, or raises with the key path, the value and what is allowed."""
     folder = project / "config"
-    schema = read_yaml(folder / "schemas" / "config.schema.yaml")
+    schema = read_schema("config", folder)
     check(dict(config), schema, label)
     filled = with_defaults(config, schema)
+    check_free(filled["preset"], TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
     registry = Registry.load(folder / "datasets.yaml")
     if filled["custom_datasets"]:
         registry = registry.merged(filled["custom_datasets"], f"{label}.custom_datasets")
@@ -105,6 +109,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         _check_files(dataset, f"{label}.datasets[{place}]")
     if filled["mirror"] is not None and not Path(filled["mirror"]).is_dir():
         raise ConfigError(f"{label}.mirror: {filled['mirror']!r} is not a folder")
+    _check_encoders(filled["encoders"], filled["datasets"], f"{label}.encoders")
     runs = [AlignerRun(run["name"], run["text"], run["max_pairs"]) for run in filled["aligners"]]
     for place, run in enumerate(runs):
         if run in runs[:place]:
@@ -170,14 +175,9 @@ def _model_run(
             model=architecture_settings(preset.architecture, {**preset.model, **model}),
             training=TrainingSettings.from_json({**preset.training, **training}),
         )
+        check_longest(run.model, run.training)
     except ConfigError as error:
         raise ConfigError(f"{where}.{error}") from None
-    longest = run.training.longest
-    if isinstance(run.model, FconvSettings) and longest > run.model.max_positions:
-        raise ConfigError(
-            f"{where}.training.longest: {longest} pieces, but the model has {run.model.max_positions} positions. "
-            "Lower it, or raise model.max_positions."
-        )
     return run
 
 
@@ -188,6 +188,24 @@ def _check_vocabulary(run: ModelRun, subwords: str, where: str) -> None:
             f"{where}.model.embeddings: {sharing} needs one vocabulary for both sides, but subwords.kind is separate. "
             "Set it to joint, or embeddings to separate or tied."
         )
+
+
+def _check_encoders(encoders: Mapping[str, Any], datasets: Sequence[str], where: str) -> None:
+    """Raises for an encoder or a text that is not there, and for names that would share a folder of results."""
+    wanted = {name: place for name, place in encoders["models"].items() if place is not None}
+    for number, (name, place) in enumerate(wanted.items()):
+        at = f"{where}.models.{name}"
+        check_free(name, datasets, at, "encoders/ has a folder for each dataset, too")
+        check_free(name, list(wanted)[:number], at, "another encoder has that name but for capitals")
+        if place not in PACKAGED and not Path(place).is_dir():
+            raise ConfigError(f"{at}: {place!r} is neither a folder nor {', '.join(PACKAGED)}")
+    text = encoders["text"]
+    if text is None:
+        return
+    if not Path(text).is_file():
+        raise ConfigError(f"{where}.text: {text!r} is not a file")
+    if {"{", "}"} & set(text):
+        raise ConfigError(f"{where}.text: {text!r}: Snakemake takes braces in a path for wildcards. Rename the file.")
 
 
 def _check_files(dataset: Dataset, where: str) -> None:

@@ -224,7 +224,6 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert "leave out --target" in failed_with(folder, "align", *TEXT, *grad, "--translation-out", "y")
     assert "write the same file" in failed_with(folder, "align", "--source", "source", *grad, "--translation-out", "x")
     assert "--json needs --out" in failed_with(folder, "align", *TEXT, "--method", "grad", "--json")
-    assert "--adaptive 2: " in failed_with(folder, "align", *TEXT, *grad, "--adaptive", "2")
     assert "--shard 3/2: " in failed_with(folder, "attribute", *TEXT, *scores, "--shard", "3/2")
     assert "leave out --model" in failed_with(folder, "attribute", "--gather", "a", "--out", "x")
     assert not (files / "x").exists()

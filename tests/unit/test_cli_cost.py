@@ -111,10 +111,6 @@ def test_without_a_file_people_get_a_table(folder: Path, files: Path, capsys: py
     ("arguments", "told"),
     [
         (["--methods", "gard"], "did you mean"),
-        (["--methods", "grad", "--sentences", "0"], "--sentences 0: must be more than 0"),
-        (["--methods", "grad", "--seconds", "nan"], "--seconds nan: must be more than 0"),
-        (["--methods", "grad", "--adaptive", "2"], "--adaptive 2: a risk"),
-        (["--methods", "grad", "--threads", "0"], "--threads 0: must be at least 1"),
         (["--methods", "attention,layer=9"], "no layer 9"),
     ],
 )

@@ -128,8 +128,6 @@ def test_what_is_wrong_is_said_in_one_line(
         "single: fewer than two paragraphs": [*folder, "--text", "single"],
         "missing.txt: no such file": [*folder, "--text", "missing.txt"],
         "positions for 40 at most": [*folder, "--tokens", "41"],
-        "--tokens 7: must be at least 8": [*folder, "--tokens", "7"],
-        "--sequences 0: must be at least 1": [*folder, "--sequences", "0"],
         "name one encoder": [],
         "--source does not go with --encoder": [*folder, "--source", "single"],
         "--source missing": ["--model", str(model)],

@@ -199,7 +199,7 @@ def test_broken_files_are_named(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--results", "nowhere"], ["--results", "."], ["--results", ".", "--runs", "a/b"], ["--heatmaps", "0"]],
+    [["--results", "nowhere"], ["--results", "."], ["--results", ".", "--runs", "a/b"]],
 )
 def test_wrong_arguments_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]

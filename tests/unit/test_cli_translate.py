@@ -160,7 +160,6 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
         folder, "translate", "--source", "source", "--n-best", "2", "--samples", "2"
     )
     assert "--json needs --out" in failed_with(folder, "translate", "--source", "source", "--json")
-    assert "--batch-tokens 0" in failed_with(folder, "translate", "--source", "source", "--batch-tokens", "0")
     (files / "short").write_text("the dog\n")
     assert "short:2: 1 lines" in failed_with(folder, "force", "--source", "source", "--target", "short")
 

@@ -214,8 +214,8 @@ def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path
     assert "norms,layer=0" in without.methods("deen", "wide", "forced")
 
 
-def test_a_study_waits_for_what_it_asks_only(project: Path) -> None:
-    encoders = {"models": {"minilm": "minilm", "mine": "some/folder", "none": None}}
+def test_a_study_waits_for_what_it_asks_only(project: Path, tmp_path: Path) -> None:
+    encoders = {"models": {"minilm": "minilm", "mine": str(tmp_path), "none": None}}
     both = plan(project, studies=["ding2019", "kobayashi2020"], encoders=encoders).studies
     metrics = {name: {p for p in both.inputs(name) if "attributions" in p and p.endswith("json")} for name in STUDIES}
     folder = "results/mine/attributions/demo"

@@ -312,9 +312,6 @@ def test_the_table_and_its_json(
 def test_wrong_rates_are_one_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(project)
-    assert main(["plan", "--gpu-tflops", "0"]) == 2
-    assert capsys.readouterr().err == "alignlens plan: --gpu-tflops 0: must be more than 0\n"
     shutil.copytree(project / "config", tmp_path / "config")
     rates = tmp_path / "config" / "rates.yaml"
     rates.write_text(rates.read_text().replace("wait:", "weight:", 1))

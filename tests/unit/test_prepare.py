@@ -164,9 +164,9 @@ def test_synthetic(tmp_path: Path) -> None:
     [
         ({"max_train_pair": 3}, "max_train_pair: unknown key .* did you mean max_train_pairs"),
         ({"cleaning": {"max_word": 3}}, r"cleaning\.max_word: unknown key .* did you mean max_words"),
-        ({"cleaning": {"max_words": 0}}, r"cleaning\.max_words: 0 is not a whole number of 1 or more"),
+        ({"cleaning": {"max_words": 0}}, r"cleaning\.max_words: 0 must be at least 1 and at most 200"),
         ({"cleaning": {"max_words": 2.5}}, r"cleaning\.max_words: 2\.5 is not a whole number"),
-        ({"cleaning": {"max_ratio": "9"}}, r"cleaning\.max_ratio: '9' is not a number of 1 or more"),
+        ({"cleaning": {"max_ratio": "9"}}, r"cleaning\.max_ratio: '9' is not a number"),
         ({"cleaning": {"drop_duplicates": 1}}, r"cleaning\.drop_duplicates: 1 is not true or false"),
         ({"cleaning": 3}, "cleaning: 3 is not a mapping"),
         ({"max_train_pairs": True}, "max_train_pairs: True is not a whole number"),

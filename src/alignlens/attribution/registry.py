@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.methods import attention, ding_grad, li_grad, norms, smoothed_attention, smoothgrad
 from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.documents import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +34,9 @@ METHODS: dict[str, MethodSpec] = {
         smoothgrad.DING,
     )
 }
+
+#: Characters of a text that an error repeats.
+_LONGEST = 100
 
 ALIASES = {"grad": "ding_grad", "smoothgrad": "ding_smoothgrad"}
 
@@ -57,7 +61,7 @@ class Method:
     @cached_property
     def text(self) -> str:
         """The canonical text."""
-        return ",".join((self.name, *(f"{key}={_shown(value)}" for key, value in self.changed)))
+        return ",".join((self.name, *(f"{key}={written(value)}" for key, value in self.changed)))
 
     def with_parameters(self, **values: Any) -> Method:
         """Returns the same method with other values."""
@@ -73,6 +77,7 @@ def method(name: str, values: Mapping[str, Any]) -> Method:
 
 def parse(text: str) -> Method:
     """Returns the method that a text names, or raises with what is allowed there."""
+    told = _plain(text)
     name, *settings = text.split(",")
     name = ALIASES.get(name, name)
     if name not in METHODS:
@@ -82,13 +87,13 @@ def parse(text: str) -> Method:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if key not in parameters:
-            raise ConfigError(f"method {text}: {unknown_name('parameter', key, list(parameters))}")
+            raise ConfigError(f"method {told}: {unknown_name('parameter', key, list(parameters))}")
         if not equals or key in values:
-            raise ConfigError(f"method {text}: {key} must stand there once, as {key}=value")
+            raise ConfigError(f"method {told}: {key} must stand there once, as {key}=value")
         try:
             values[key] = parameters[key].read(value)
         except ValueError:
-            raise ConfigError(f"method {text}: {key}={value}: must be {parameters[key].accepts}") from None
+            raise ConfigError(f"method {told}: {key}={_plain(value)}: must be {parameters[key].accepts}") from None
     return method(name, values)
 
 
@@ -108,5 +113,13 @@ def in_order(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=lambda text: places[text.partition(",")[0]])
 
 
-def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def written(value: Any) -> str:
+    """Returns the text of a parameter's value, as short as it can be without becoming another value."""
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def _plain(text: str) -> str:
+    return text if text.isprintable() and len(text) <= _LONGEST else shown(text, _LONGEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.io.documents import json_option
+from alignlens.io.documents import read_json_option
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,7 @@ def add_about(parser: argparse.ArgumentParser) -> None:
 
 def about_of(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the mapping given as --about."""
-    return json_option("--about", args.about)
+    return read_json_option("--about", args.about)
 
 
 def run_name(*parts: str | None) -> str:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TextIO
 from alignlens.attribution.registry import METHODS, parse
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.attribute import add_adaptive, check_adaptive
+from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path
+from alignlens.io.limits import BEAM, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO
 from alignlens.io.progress import Progress
 from alignlens.io.text import check_equal_counts, stream_lines
 
@@ -53,19 +55,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_adaptive(parser)
     translation = parser.add_argument_group("translation, without --target")
     translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
-    translation.add_argument("--beam", type=int, default=beam.beam, metavar="N", help=f"default {beam.beam}")
+    translation.add_argument("--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}")
     translation.add_argument(
         "--length-penalty",
-        type=float,
+        type=real(LENGTH_PENALTY),
         default=beam.length_penalty,
         metavar="A",
         help=f"default {beam.length_penalty:g}",
     )
     translation.add_argument(
-        "--max-ratio", type=float, default=beam.max_ratio, metavar="R", help=f"default {beam.max_ratio:g}"
+        "--max-ratio", type=real(MAX_RATIO), default=beam.max_ratio, metavar="R", help=f"default {beam.max_ratio:g}"
     )
     translation.add_argument(
-        "--max-offset", type=int, default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
+        "--max-offset", type=count(MAX_OFFSET), default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
     )
     add_compute(parser, BATCH_TOKENS, threads=SHARED)
     parser.epilog = (

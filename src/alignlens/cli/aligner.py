@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from alignlens.aligners.registry import ALIGNERS, TEXTS
 from alignlens.alignment.pharaoh import format_lines, write_links
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError
+from alignlens.io.limits import PAIRS
 from alignlens.io.text import read_parallel, words
 from alignlens.tracking.journal import Journal
 
@@ -41,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, help="store the trained model here; without training text: load it")
     parser.add_argument("--parent", type=Path, help="stored model to start from (hmm: ibm1, ibm4: hmm)")
     parser.add_argument("--reverse", action="store_true", help="model target to source; links stay source-target")
-    parser.add_argument("--max-pairs", type=int, help="train on the first so many training pairs only")
-    parser.add_argument("--seed", type=int, default=1, help="seed of eflomal's sampler (default 1)")
+    parser.add_argument("--max-pairs", type=count(PAIRS), help="train on the first so many training pairs only")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of eflomal's sampler (default 1)")
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON object (needs --out)")
     add_about(parser)
     parser.epilog = (

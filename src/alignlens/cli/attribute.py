@@ -12,10 +12,12 @@ from alignlens.attribution.registry import parse_all
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
+from alignlens.cli.numbers import real
 from alignlens.cli.paths import Outputs
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
+from alignlens.io.limits import ADAPTIVE
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel
 from alignlens.tracking.journal import Journal
@@ -58,7 +60,7 @@ def add_adaptive(parser: argparse.ArgumentParser) -> None:
     """Adds --adaptive."""
     parser.add_argument(
         "--adaptive",
-        type=float,
+        type=real(ADAPTIVE),
         metavar="RISK",
         help="smoothed methods stop drawing for a piece whose best source piece is settled up to this risk, e.g. 0.01",
     )

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.numbers import count, real, seed
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
+from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.io.text import read_parallel
 from alignlens.metrics.bleu import bleu_interval, corpus_bleu
 from alignlens.tracking.journal import Journal
@@ -33,9 +35,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("13a", "none", "intl", "char", "zh"),
         help="13a (default) for text as people write it, none for text that is tokenised",
     )
-    parser.add_argument("--level", type=float, default=95, help="level of the interval in percent (default 95)")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (default 1000); 0 for no interval")
-    parser.add_argument("--seed", type=int, default=1, help="bootstrap seed (default 1)")
+    parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
+    parser.add_argument(
+        "--samples",
+        type=count(RESAMPLES._replace(least=0)),
+        default=1000,
+        help="bootstrap samples (default 1000); 0 for no interval",
+    )
+    parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_about(parser)

@@ -14,10 +14,12 @@ from alignlens.attribution.settings import BATCH_TOKENS, AttributionSettings
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.model_run import model_run
+from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
+from alignlens.io.limits import SECONDS, SENTENCES
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel
 from alignlens.tracking.journal import Journal
@@ -43,11 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )
     parser.add_argument(
-        "--sentences", type=int, default=_SENTENCES, metavar="N", help=f"evenly spaced pairs (default {_SENTENCES})"
+        "--sentences",
+        type=count(SENTENCES),
+        default=_SENTENCES,
+        metavar="N",
+        help=f"evenly spaced pairs (default {_SENTENCES})",
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=real(SECONDS),
         default=_SECONDS,
         metavar="S",
         help=f"a method ends with the sentences that it is at by then (default {_SECONDS:g})",

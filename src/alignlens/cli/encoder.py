@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from alignlens import __version__
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_input
+from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs, check_outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
+from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS, TRIPLES
 from alignlens.io.progress import Progress
 from alignlens.models.encoder_folders import PACKAGED
 from alignlens.tracking.journal import Journal
@@ -42,11 +44,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="FILE", help="tokenised text for --model, plain or gzip")
     parser.add_argument("--counts", type=Path, metavar="DIR", help="token store of the model's training source")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for statistics and samples")
-    parser.add_argument("--sequences", type=int, default=992, metavar="N", help="most sequences (default 992)")
-    parser.add_argument("--tokens", type=int, default=128, metavar="N", help="most tokens of two paragraphs (128)")
+    parser.add_argument(
+        "--sequences", type=count(SENTENCES), default=992, metavar="N", help="most sequences (default 992)"
+    )
+    parser.add_argument(
+        "--tokens", type=count(SEQUENCE_TOKENS), default=128, metavar="N", help="most tokens of two paragraphs (128)"
+    )
     parser.add_argument(
         "--triples",
-        type=int,
+        type=count(TRIPLES),
         default=_TRIPLES,
         metavar="N",
         help="most (query, key, head) triples of a rank correlation; more are sampled by sequence (20 million)",

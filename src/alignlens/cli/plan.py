@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignlens.cli.numbers import real
 from alignlens.costs.growth import growth
 from alignlens.costs.jobs import estimate
 from alignlens.costs.rates import Rates
 from alignlens.costs.sizes import sizes_of
 from alignlens.errors import ConfigError
+from alignlens.io.limits import TFLOPS
 from alignlens.plan import Plan
 from alignlens.settings import load_settings, read_config
 
@@ -30,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", default="results", help="results folder (default: results)")
     parser.add_argument(
         "--gpu-tflops",
-        type=float,
+        type=real(TFLOPS),
         metavar="X",
         help="what a GPU sustains in training, in 10^12 operations a second (default: gpu of config/rates.yaml, 5; an "
         "assumption, not a measurement)",

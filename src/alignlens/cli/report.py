@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.cli.figures import write_figure
+from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
+from alignlens.io.limits import HEATMAPS
 from alignlens.report import method_tables, model_tables, tables
 from alignlens.report.collect import (
     RunId,
@@ -69,7 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runs", nargs="+", default=[], metavar="RUN", help="runs to expect, as dataset/aligner/text/size"
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
-    parser.add_argument("--heatmaps", type=int, default=1, metavar="N", help="sentences drawn per dataset (default 1)")
+    parser.add_argument(
+        "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
+    )
     parser.add_argument("--print", action="store_true", help="only print the main table and where the report is")
     parser.epilog = (
         "without --results, the configuration of the current folder tells the results and the runs to expect\n\n"

@@ -6,7 +6,9 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from alignlens.cli.numbers import count, real, seed
 from alignlens.errors import ConfigError
+from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.metrics.bootstrap import aer_intervals
 
 if TYPE_CHECKING:
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
 def add_interval(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the bootstrap interval."""
-    parser.add_argument("--level", type=float, default=95, help="level of the interval in percent (default 95)")
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples (default 1000)")
-    parser.add_argument("--seed", type=int, default=1, help="bootstrap seed (default 1)")
+    parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
+    parser.add_argument("--samples", type=count(RESAMPLES), default=1000, help="bootstrap samples (default 1000)")
+    parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
 
 
 def interval_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from alignlens.errors import ConfigError
 if TYPE_CHECKING:
     import argparse
 
-_SHARD = re.compile(r"([0-9]+)/([0-9]+)")
+_SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 def add_shards(parser: argparse.ArgumentParser, part: str, metavar: str) -> None:

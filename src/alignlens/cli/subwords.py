@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ToolError
 from alignlens.io.atomic import atomic_path
+from alignlens.io.limits import COVERAGE, PAIRS, VOCABULARY
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, stream_lines, words
 
@@ -38,10 +40,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--source", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     train.add_argument("--target", type=Path, required=True, metavar="FILE")
     train.add_argument("--kind", choices=("joint", "separate"), default="joint", help="one model or two")
-    train.add_argument("--vocab", type=int, required=True, metavar="N", help="pieces per model, all included")
+    train.add_argument(
+        "--vocab", type=count(VOCABULARY), required=True, metavar="N", help="pieces per model, all included"
+    )
     train.add_argument("--no-dummy-prefix", action="store_true", help="no word-start mark on the first piece of a line")
-    train.add_argument("--coverage", type=float, default=1.0, metavar="SHARE", help="default 1: every character")
-    train.add_argument("--limit", type=int, metavar="N", help="train on N evenly spaced lines of the text only")
+    train.add_argument(
+        "--coverage", type=real(COVERAGE), default=1.0, metavar="SHARE", help="default 1: every character"
+    )
+    train.add_argument(
+        "--limit", type=count(PAIRS), metavar="N", help="train on N evenly spaced lines of the text only"
+    )
     train.add_argument("--out", type=Path, required=True, metavar="DIR")
     train.add_argument("--json", action="store_true", help="print settings and statistics as JSON")
     add_about(train)

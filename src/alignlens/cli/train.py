@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
-from alignlens.errors import ConfigError
 from alignlens.io.atomic import check_replaceable
-from alignlens.io.documents import json_option
+from alignlens.io.documents import read_json_option
+from alignlens.io.limits import THREADS
 from alignlens.io.progress import Progress
 from alignlens.tracking.journal import Journal
-from alignlens.training.settings import TrainingSettings
+from alignlens.training.settings import TrainingSettings, check_training
 
 if TYPE_CHECKING:
     import argparse
@@ -45,11 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings", required=True, metavar="JSON", help="mapping with architecture, model, training, source_begin"
     )
-    parser.add_argument("--seed", type=int, default=1, help="seed of weights, order and dropout (default 1)")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of weights, order and dropout (default 1)")
     for name, (kind, text) in _FILES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=Path, required=True, metavar=kind, help=text)
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
-    parser.add_argument("--threads", type=int, help="CPU threads of a process (default: training.threads)")
+    parser.add_argument("--threads", type=count(THREADS), help="CPU threads of a process (default: training.threads)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")
     add_about(parser)
     parser.epilog = (
@@ -101,9 +102,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _settings(text: str) -> dict[str, Any]:
-    settings = json_option("--settings", text)
-    if not {"architecture", "model", "training"} <= settings.keys():
-        raise ConfigError(f"--settings: not a mapping with architecture, model and training: {text!r}")
+    settings = read_json_option("--settings", text)
+    check_training(settings, "--settings")
     return settings
 
 

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignlens.cli.numbers import count
 from alignlens.errors import ConfigError
+from alignlens.io.limits import BATCH_TOKENS, THREADS
 
 if TYPE_CHECKING:
     import argparse
@@ -33,12 +35,12 @@ def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000, threa
     group = parser.add_argument_group("speed")
     group.add_argument(
         "--batch-tokens",
-        type=int,
+        type=count(BATCH_TOKENS),
         default=batch_tokens,
         metavar="N",
         help=f"most padded tokens of a batch (default {batch_tokens})",
     )
-    group.add_argument("--threads", type=int, metavar="N", help=threads)
+    group.add_argument("--threads", type=count(THREADS), metavar="N", help=threads)
     group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
 
 

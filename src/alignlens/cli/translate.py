@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
+from alignlens.cli.numbers import count, real, seed
 from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute, load
 from alignlens.decoding.settings import BeamSettings, SamplingSettings
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_lines
+from alignlens.io.limits import BEAM, DRAWS, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO, TEMPERATURE
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_lines
 from alignlens.tracking.journal import Journal
@@ -38,29 +40,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip; - for stdin")
     parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="translations, line by line (default: stdout)")
     search = parser.add_argument_group("beam search")
-    search.add_argument("--beam", type=int, default=beam.beam, metavar="N", help=f"default {beam.beam}; 1 is greedy")
+    search.add_argument(
+        "--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}; 1 is greedy"
+    )
     search.add_argument(
         "--length-penalty",
-        type=float,
+        type=real(LENGTH_PENALTY),
         default=beam.length_penalty,
         metavar="A",
         help=f"compare log P / length^A, the end symbol counted (default {beam.length_penalty:g})",
     )
-    search.add_argument("--n-best", type=int, default=1, metavar="N", help="so many translations of each line")
+    search.add_argument("--n-best", type=count(BEAM), default=1, metavar="N", help="so many translations of each line")
     draw = parser.add_argument_group("sampling, instead of beam search")
-    draw.add_argument("--samples", type=int, metavar="N", help="draw N translations of each line from the model")
-    draw.add_argument("--temperature", type=float, default=1.0, metavar="T", help="below 1: sharper (default 1)")
-    draw.add_argument("--seed", type=int, default=1, metavar="N", help="default 1")
+    draw.add_argument(
+        "--samples", type=count(DRAWS), metavar="N", help="draw N translations of each line from the model"
+    )
+    draw.add_argument(
+        "--temperature", type=real(TEMPERATURE), default=1.0, metavar="T", help="below 1: sharper (default 1)"
+    )
+    draw.add_argument("--seed", type=seed, default=1, metavar="N", help="default 1")
     both = parser.add_argument_group("both")
     both.add_argument(
         "--max-ratio",
-        type=float,
+        type=real(MAX_RATIO),
         default=beam.max_ratio,
         metavar="R",
         help=f"at most R * source + offset pieces (default {beam.max_ratio:g})",
     )
     both.add_argument(
-        "--max-offset", type=int, default=beam.max_offset, metavar="N", help=f"the offset (default {beam.max_offset})"
+        "--max-offset",
+        type=count(MAX_OFFSET),
+        default=beam.max_offset,
+        metavar="N",
+        help=f"the offset (default {beam.max_offset})",
     )
     both.add_argument("--scores", action="store_true", help="put score and log probability before each translation")
     add_compute(parser)

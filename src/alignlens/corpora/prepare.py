@@ -15,9 +15,10 @@ from alignlens.corpora.cleaning import (
     tokenise,
 )
 from alignlens.corpora.registry import PartOfTrain, TextPair
-from alignlens.errors import ConfigError, InputError, unknown_name
+from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_directory, move_file, write_json, write_lines
 from alignlens.io.checksum import sha256_of
+from alignlens.io.schema import check, read_schema
 from alignlens.io.seals import SEAL, sidecar
 from alignlens.io.text import read_lines, read_parallel, words
 
@@ -46,35 +47,12 @@ class PrepareSettings:
     max_train_pairs: int | None = None
 
     @classmethod
-    def from_dict(cls, mapping: Mapping[str, Any]) -> PrepareSettings:
-        """Returns the settings of a mapping; what it leaves out has its default."""
-        _check_keys(mapping, ("cleaning", "max_train_pairs"), "")
-        cleaning = mapping.get("cleaning", {})
-        if not isinstance(cleaning, dict):
-            raise ConfigError(f"cleaning: {cleaning!r} is not a mapping")
-        _check_keys(cleaning, [item.name for item in fields(CleaningSettings)], "cleaning.")
-        settings = cls(CleaningSettings(**cleaning), mapping.get("max_train_pairs"))
-        limits = settings.cleaning
-        for key in ("drop_duplicates", "drop_test_overlap"):
-            if not isinstance(getattr(limits, key), bool):
-                raise ConfigError(f"cleaning.{key}: {getattr(limits, key)!r} is not true or false")
-        _check_at_least_one("cleaning.max_words", limits.max_words)
-        _check_at_least_one("cleaning.max_ratio", limits.max_ratio, whole=False)
-        if settings.max_train_pairs is not None:
-            _check_at_least_one("max_train_pairs", settings.max_train_pairs)
-        return settings
-
-
-def _check_keys(mapping: Mapping[str, Any], known: Any, prefix: str) -> None:
-    for key in mapping:
-        if key not in known:
-            raise ConfigError(f"{prefix}{key}: {unknown_name('key', str(key), known)}")
-
-
-def _check_at_least_one(key: str, value: Any, whole: bool = True) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or value < 1 or (whole and not isinstance(value, int)):
-        raise ConfigError(f"{key}: {value!r} is not a {'whole ' if whole else ''}number of 1 or more")
+    def from_dict(cls, mapping: Mapping[str, Any], label: str = "settings") -> PrepareSettings:
+        """Returns the settings of a mapping, checked as in a configuration; what it leaves out has its default."""
+        rules = read_schema("config")["properties"]
+        kept = {item.name: rules[item.name] for item in fields(cls)}
+        check(mapping, {"type": "object", "additionalProperties": False, "properties": kept}, label)
+        return cls(CleaningSettings(**mapping.get("cleaning", {})), mapping.get("max_train_pairs"))
 
 
 @contextmanager

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from alignlens.errors import ConfigError, InputError, unknown_name
-from alignlens.io.schema import check, read_yaml
+from alignlens.corpora.synthetic import SyntheticSettings
+from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.documents import read_yaml
+from alignlens.io.schema import check, key_path, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_PATH = Path("config/datasets.yaml")
 DEFAULT_DEV = {"last": 1000}
-_SCHEMA_NAME = Path("schemas/datasets.schema.yaml")
-_CHECKOUT_CONFIG = Path(__file__).parents[3] / "config"
 _PLAIN_KEYS = (
     "description",
     "licence",
@@ -141,18 +141,18 @@ class Registry:
     def load(cls, path: Path | str = DEFAULT_PATH) -> Registry:
         """Returns the registry of a YAML file."""
         path = Path(path)
-        schema = read_yaml(_schema_path(path))
-        return cls(_datasets(read_yaml(path), schema, path.name), schema)
+        schema = read_schema("datasets", path.parent)
+        return cls(_datasets(read_yaml(path), schema, f"{path.name}:"), schema)
 
     @classmethod
     def load_all(cls, paths: Sequence[Path | str]) -> Registry:
         """Returns the registry of several YAML files; where two have an entry of the same name the later wins."""
         registry = cls.load(paths[0])
         for path in paths[1:]:
-            registry = registry.merged(read_yaml(Path(path)), Path(path).name)
+            registry = registry.merged(read_yaml(Path(path)), f"{Path(path).name}:")
         return registry
 
-    def merged(self, extra: Mapping[str, Any], label: str = "datasets") -> Registry:
+    def merged(self, extra: Mapping[str, Any], label: str = "datasets:") -> Registry:
         """Returns a registry with the entries of ``extra`` added; an entry of the same name is replaced whole."""
         return Registry({**self._datasets, **_datasets(extra, self._schema, label)}, self._schema)
 
@@ -169,21 +169,14 @@ class Registry:
         return len(self._datasets)
 
 
-def _schema_path(path: Path) -> Path:
-    for directory in (path.parent, _CHECKOUT_CONFIG):
-        if (directory / _SCHEMA_NAME).is_file():
-            return directory / _SCHEMA_NAME
-    raise InputError("no such file.", path.parent / _SCHEMA_NAME, advice="Keep the schema beside the datasets file.")
-
-
 def _datasets(data: Any, schema: Mapping[str, Any], label: str) -> dict[str, Dataset]:
     data = {} if data is None else data
-    check(data, schema, f"{label}:")
+    check(data, schema, label)
     return {name: _dataset(name, value, label) for name, value in data.items()}
 
 
 def _dataset(name: str, value: Mapping[str, Any], label: str) -> Dataset:
-    where = f"{label}: {name}"
+    where = key_path(label, [name])
     kind = value["kind"]
     plain = {key: value[key] for key in _PLAIN_KEYS if key in value}
     dataset = Dataset(
@@ -198,7 +191,17 @@ def _dataset(name: str, value: Mapping[str, Any], label: str) -> Dataset:
         declared=value,
         **plain,
     )
+    if dataset.pair[0] == dataset.pair[1]:
+        raise ConfigError(f"{where}.pair: {dataset.pair[0]} twice; both directions would have the same name")
+    for role, file in dataset.files().items():
+        place = PurePosixPath(file.mirror or "")
+        if place.is_absolute() or ".." in place.parts:
+            raise ConfigError(f"{where}.{role}.mirror: {file.mirror!r} is not a path below the mirror")
     if kind == "synthetic":
+        try:
+            SyntheticSettings.from_dict(dataset.settings)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.settings: {error}") from None
         if dataset.files() or dataset.dev or dataset.test:
             raise ConfigError(f"{where}: kind synthetic makes its own files; remove train, dev, test and gold")
         return dataset

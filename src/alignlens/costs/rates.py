@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from alignlens.io.schema import check, read_yaml
+from alignlens.io.documents import read_yaml
+from alignlens.io.schema import check, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ class Rates:
         """Returns the rates of a configuration folder."""
         path = folder / "rates.yaml"
         content: dict[str, Any] = read_yaml(path)
-        check(content, read_yaml(folder / "schemas" / "rates.schema.yaml"), f"{path.name}:")
+        check(content, read_schema("rates", folder), f"{path.name}:")
         for work in ("training", "decoding", "attribution"):
             content[work] = {name: Speed(**speed) for name, speed in content[work].items()}
         content["aligners"] = {name: AlignerRate(**rate) for name, rate in content["aligners"].items()}

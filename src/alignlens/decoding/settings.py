@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from alignlens.errors import ConfigError
+from alignlens.io.limits import BEAM, DRAWS, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO, SEED, TEMPERATURE, Limits
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,10 @@ class BeamSettings:
     n_best: int = 1
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise ConfigError(f"decoding.beam: {self.beam} must be at least 1.")
+        _check("beam", self.beam, BEAM)
         if not 1 <= self.n_best <= self.beam:
             raise ConfigError(f"decoding.n_best: {self.n_best} must lie between 1 and the beam, {self.beam}.")
-        if not 0 <= self.length_penalty < math.inf:
-            raise ConfigError(f"decoding.length_penalty: {self.length_penalty} must be 0 or more.")
+        _check("length_penalty", self.length_penalty, LENGTH_PENALTY)
         _check_longest(self.max_ratio, self.max_offset)
 
     @property
@@ -54,12 +52,9 @@ class SamplingSettings:
     max_offset: int = 10
 
     def __post_init__(self) -> None:
-        if self.samples < 1:
-            raise ConfigError(f"decoding.samples: {self.samples} must be at least 1.")
-        if not 0 < self.temperature < math.inf:
-            raise ConfigError(f"decoding.temperature: {self.temperature} must be more than 0.")
-        if self.seed < 0:
-            raise ConfigError(f"decoding.seed: {self.seed} must be 0 or more.")
+        _check("samples", self.samples, DRAWS)
+        _check("temperature", self.temperature, TEMPERATURE)
+        _check("seed", self.seed, SEED)
         _check_longest(self.max_ratio, self.max_offset)
 
     @property
@@ -72,7 +67,12 @@ DecodingSettings = BeamSettings | SamplingSettings
 
 
 def _check_longest(ratio: float, offset: int) -> None:
-    if not 0 <= ratio < math.inf:
-        raise ConfigError(f"decoding.max_ratio: {ratio} must be 0 or more.")
-    if offset < 0 or (offset == 0 and ratio == 0):
-        raise ConfigError(f"decoding.max_offset: {offset} must be 0 or more, and not 0 if max_ratio is.")
+    _check("max_ratio", ratio, MAX_RATIO)
+    _check("max_offset", offset, MAX_OFFSET)
+    if offset == 0 and ratio == 0:
+        raise ConfigError("decoding.max_offset: 0 must be more than 0 where max_ratio is 0.")
+
+
+def _check(key: str, value: float, limits: Limits) -> None:
+    if value not in limits:
+        raise ConfigError(f"decoding.{key}: {value} must lie {limits}.")

@@ -1,4 +1,4 @@
-"""JSON on disk and on the command line: read with its seal checked, wrong content told in one line."""
+"""YAML and JSON, read strictly: one document, every key once and a text, nothing endless, its seal checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,35 @@ from alignlens.errors import ConfigError, InputError
 from alignlens.io.seals import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    import yaml
+
+# Our own files have a hundredth of these. Beyond them lies what hangs or crashes a parser: the one in C fails with a
+# segmentation fault on deep nesting, and a few aliases of aliases stand for billions of values.
+_LARGEST_BYTES = 10_000_000
+_DEEPEST = 100
+_MOST_VALUES = 200_000
+_TEXT, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+_CHECK = "Check indentation and quotes."
+
+
+def read_yaml(path: Path | str) -> Any:
+    """Returns the content of a YAML file (or of a JSON file, if it is called so); an error names the line."""
+    import yaml
+
+    path = Path(path)
+    text = _text(path)
+    try:
+        if path.suffix == ".json":
+            return _parsed_json(text)
+        return _parsed_yaml(text, path)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+        raise InputError(f"not YAML: {problem}.", path, _line(mark), _CHECK) from None
+    except ValueError as error:  # a number of thousands of digits, a day that no calendar has; all of JSON
+        raise InputError(f"cannot be read ({error}).", path, advice=_CHECK) from None
 
 
 def read_json(path: Path | str, advice: str) -> dict[str, Any]:
@@ -19,7 +47,7 @@ def read_json(path: Path | str, advice: str) -> dict[str, Any]:
     path = Path(path)
     verify(path)
     try:
-        content = _parsed(path.read_bytes())
+        content = _parsed_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError("no such file.", path, advice=advice) from None
     except OSError as error:
@@ -28,30 +56,11 @@ def read_json(path: Path | str, advice: str) -> dict[str, Any]:
         raise InputError(f"not JSON ({error.msg}).", path, error.lineno, advice) from None
     except UnicodeDecodeError:
         raise InputError("not JSON (not UTF-8).", path, advice=advice) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"not JSON that can be read ({error}).", path, advice=advice) from None
     if not isinstance(content, dict):
         raise InputError("not a JSON object.", path, advice=advice)
     return content
-
-
-def json_option(option: str, text: str) -> dict[str, Any]:
-    """Returns the mapping given as JSON on the command line."""
-    try:
-        content = _parsed(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{option}: not JSON ({error}): {text[:200]!r}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{option}: not a mapping: {text[:200]!r}")
-    return content
-
-
-def _parsed(text: bytes | str) -> Any:
-    return json.loads(text, parse_constant=_no_constant)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
 
 
 @contextmanager
@@ -65,3 +74,139 @@ def taking(path: Path | str, advice: str) -> Iterator[None]:
         raise InputError(f"{error} is missing.", path, advice=advice) from None
     except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise InputError(f"unexpected value ({' '.join(str(error).split())}).", path, advice=advice) from None
+
+
+def read_json_option(option: str, text: str) -> dict[str, Any]:
+    """Returns the mapping that an option of a command gives as JSON."""
+    try:
+        value = _parsed_json(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{option}: {shown(value)} is not a JSON object")
+    return value
+
+
+def shown(value: Any, most: int = 100) -> str:
+    """Returns a value as a part of one line, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice="Check the path, or run from the project directory.") from None
+    except IsADirectoryError:
+        raise InputError("a folder, not a file.", path, advice="Name a file in it.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read ({reason}).", path, advice="Check the path and its permissions.") from None
+    if len(content) > _LARGEST_BYTES:
+        raise InputError(f"more than {_LARGEST_BYTES:,} bytes.", path, advice="Name a configuration, not data.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8.", path, advice="Convert it.") from None
+
+
+def _parsed_yaml(text: str, path: Path) -> Any:
+    import yaml
+
+    # The parser in C, where PyYAML was built with it: every start of Snakemake reads all of config/.
+    kind = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
+    for event in yaml.parse(text, Loader=kind):  # events need no recursion, nodes do
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                problem = f"nested more than {_DEEPEST} levels deep."
+                raise InputError(problem, path, _line(event.start_mark), _CHECK)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    loader = kind(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _Nodes(path).measure(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+class _Nodes:
+    """A walk over the nodes of a document, each once, however often aliases repeat it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._measured: dict[int, tuple[int, int] | None] = {}
+
+    def measure(self, node: yaml.Node) -> tuple[int, int]:
+        """Returns how many values a node stands for and how deep they are, aliases written out; raises for bad keys."""
+        if id(node) in self._measured:
+            found = self._measured[id(node)]
+            if found is None:
+                raise self._error(node, "a value that contains itself.", "Write it out.")
+            return found
+        self._measured[id(node)] = None
+        values, depth = 1, 0
+        for child in self._children(node):
+            more, below = self.measure(child)
+            values, depth = values + more, max(depth, below + 1)
+        if values > _MOST_VALUES or depth > _DEEPEST:
+            raise self._error(node, "aliases of aliases stand for too many values.", "Write out what is meant.")
+        self._measured[id(node)] = values, depth
+        return values, depth
+
+    def _children(self, node: yaml.Node) -> Sequence[yaml.Node]:
+        import yaml
+
+        if isinstance(node, yaml.MappingNode):
+            self._check_keys([key for key, _ in node.value])
+            return [value for _, value in node.value]
+        return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+    def _check_keys(self, keys: Sequence[yaml.Node]) -> None:
+        lines: dict[str, int] = {}
+        for key in keys:
+            if key.tag not in (_TEXT, _MERGE):
+                told = shown(key.value) if isinstance(key.value, str) else "of several values"
+                raise self._error(key, f"the key {told} is not a text.", "Put it in quotes.")
+            if key.value in lines:
+                first = f"the key {shown(key.value)} stands there twice, first in line {lines[key.value]}."
+                raise self._error(key, first, "Remove one of them.")
+            lines[key.value] = key.start_mark.line + 1
+
+    def _error(self, node: yaml.Node, problem: str, advice: str) -> InputError:
+        return InputError(problem, self._path, node.start_mark.line + 1, advice)
+
+
+def _line(mark: Any) -> int | None:
+    return mark.line + 1 if mark is not None else None
+
+
+def _parsed_json(text: str) -> Any:
+    """Returns the content of a JSON text; raises ``ValueError`` with what is wrong."""
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {shown(key)} stands there twice")
+        found[key] = value
+    return found

@@ -1,19 +1,35 @@
-"""YAML files and closed JSON schemas: wrong keys and values are named with their path and what is allowed."""
+"""Closed JSON schemas: wrong keys and values are named with their path and what is allowed.
+
+Stricter than JSON Schema in five ways: ``1.0`` is no whole number, NaN and infinities are no numbers, a pattern must
+match to the very end (its ``$`` would also match before a last newline), ``1.0`` and ``true`` are not the ``1`` of a
+list of choices, and a ``format`` names a kind of name (``io.names``). ``$comment`` beside a limit says why it is there.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import ConfigError, InputError, nearest, unknown_name
+from alignlens.io.documents import read_yaml, shown
+from alignlens.io.names import KINDS, expected, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from jsonschema import ValidationError
+    from jsonschema import FormatChecker, ValidationError
+    from jsonschema.protocols import Validator
 
+_CHECKOUT_CONFIG = Path(__file__).parents[3] / "config"
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+_PLAIN_KEY = re.compile(r"[\w-]{1,100}")
+# What no file name, environment or text file holds: a null character, and halves of characters.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_LONGEST_BITS = 64
+_DEEPEST = 200
 _TYPE_NAMES = {
     "string": "a text",
     "object": "a mapping",
@@ -23,27 +39,23 @@ _TYPE_NAMES = {
     "boolean": "true or false",
     "null": "null",
 }
+_BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "more than",
+    "maximum": "at most",
+    "exclusiveMaximum": "less than",
+}
+_UPPER = ("at most", "less than")
 
 
-def read_yaml(path: Path | str) -> Any:
-    """Returns the content of a YAML file; an error names the line."""
-    import yaml
-
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice="Check the path, or run from the project directory.") from None
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8.", path, advice="Convert it.") from None
-    try:
-        # The parser in C, where PyYAML was built with it: every start of Snakemake reads all of config/.
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "cannot be read"
-        line = mark.line + 1 if mark is not None else None
-        raise InputError(f"not YAML: {problem}.", path, line, "Check indentation and quotes.") from None
+def read_schema(name: str, folder: Path = _CHECKOUT_CONFIG) -> dict[str, Any]:
+    """Returns a schema by its name, from beside the configuration in ``folder`` or else from this checkout."""
+    file = Path("schemas", f"{name}.schema.yaml")
+    found = next((place / file for place in (folder, _CHECKOUT_CONFIG) if (place / file).is_file()), None)
+    if found is None:
+        raise InputError("no such file.", folder / file, advice="Keep the schemas beside the configuration.")
+    schema: dict[str, Any] = read_yaml(found)
+    return schema
 
 
 def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
@@ -51,9 +63,10 @@ def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
 
     ``label`` is what the key path begins with: ``config`` (then ``config.seed``) or ``file.yaml:``.
     """
-    from jsonschema import Draft202012Validator
-
-    errors = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: error.json_path)
+    _check_plain(document, label)
+    kind, formats = _strict()
+    found = kind(schema, format_checker=formats).iter_errors(document)
+    errors = sorted(found, key=lambda error: error.json_path)
     if errors:
         raise ConfigError(_sentence(errors[0], label))
 
@@ -73,38 +86,105 @@ def with_defaults(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dic
     return filled
 
 
+def _check_plain(value: Any, where: str, depth: int = 0) -> None:
+    """Raises for what no key may be, also where a schema leaves open what stands there."""
+    if depth > _DEEPEST:
+        raise ConfigError(f"{where.rstrip(':')}: nested more than {_DEEPEST} levels deep")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ConfigError(f"{where.rstrip(':')}: the key {shown(key)} is not a text; put it in quotes")
+            _check_plain(key, where, depth)
+            _check_plain(inner, key_path(where, [key]), depth + 1)
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            _check_plain(inner, key_path(where, [place]), depth + 1)
+    elif (problem := _problem(value)) is not None:
+        raise ConfigError(f"{where.rstrip(':')}: {shown(value)} {problem}")
+
+
+def _problem(value: Any) -> str | None:
+    """Returns why a single value can never be used, if it cannot."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "is not a number that can be computed with"
+    if isinstance(value, int):
+        return None if value.bit_length() <= _LONGEST_BITS else f"is a number of more than {_LONGEST_BITS} bits"
+    if isinstance(value, str):
+        return "has a character that no text may have" if _NO_TEXT.search(value) else None
+    return None if value is None else "is not a text, a number, a list or a mapping; put it in quotes"
+
+
+@cache
+def _strict() -> tuple[type[Validator], FormatChecker]:
+    """Returns the validator with its stricter rules, and the kinds of names that it knows as formats."""
+    from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+    from jsonschema.validators import create
+
+    def matches(_: Any, pattern: str, text: Any, rules: Any) -> Iterator[ValidationError]:
+        if isinstance(text, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), text):
+            yield ValidationError(f"{shown(text)} does not match {pattern}")
+
+    def is_among(_: Any, choices: list[Any], value: Any, rules: Any) -> Iterator[ValidationError]:
+        if not any(value == choice and type(value) is type(choice) for choice in choices):
+            yield ValidationError(f"{shown(value)} is not one of {choices}")
+
+    def is_whole(_: Any, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", is_whole)
+    formats = FormatChecker(formats=())
+    for kind in KINDS:
+        formats.checks(kind)(partial(is_name, kind))
+    rules = {**Draft202012Validator.VALIDATORS, "pattern": matches, "enum": is_among}
+    return create(Draft202012Validator.META_SCHEMA, rules, type_checker=types), formats
+
+
 def _sentence(error: ValidationError, label: str) -> str:
     """Returns key path, value and what is allowed, for one schema error."""
     if error.context:  # anyOf/oneOf: the branch that got furthest says most
         deepest = max(error.context, key=lambda inner: len(inner.absolute_path))
         if len(deepest.absolute_path) > len(error.absolute_path):
             return _sentence(deepest, label)
-    where = _joined(label, error.absolute_path)
+    where = key_path(label, error.absolute_path)
+    said = where.rstrip(":")
     value: Any = error.instance
     allowed: Any = error.validator_value
+    rules: Any = error.schema
     if error.validator == "additionalProperties":
-        rules: Any = error.schema
         known = sorted(rules.get("properties", {}))
-        unknown = next(str(key) for key in value if key not in known)
-        return f"{_joined(where, [unknown])}: {unknown_name('key', unknown, known)}"
+        unknown = next(key for key in value if key not in known)
+        return f"{key_path(where, [unknown])}: {unknown_name('key', unknown, known)}"
     if error.validator == "enum":
         close = nearest(value, map(str, allowed)) if isinstance(value, str) else ""
-        return f"{where}: {value!r} is not one of {', '.join(map(str, allowed))}{close}"
+        return f"{said}: {shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
     if error.validator == "type":
         names = [_TYPE_NAMES.get(name, name) for name in ([allowed] if isinstance(allowed, str) else allowed)]
         # YAML 1.1 takes a number for one only with its point: 1e-3 is a text.
         hint = f" (write {float(value):.1e})" if isinstance(value, str) and _NUMBER.fullmatch(value) else ""
-        return f"{where}: {value!r} is not {' or '.join(names)}{hint}"
+        return f"{said}: {shown(value)} is not {' or '.join(names)}{hint}"
     if error.validator == "required":
-        return f"{where}: missing key {', '.join(key for key in allowed if key not in value)}"
-    if error.validator in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
-        bounds = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
-        return f"{where}: {value!r} must be {bounds.get(str(error.validator), 'less than')} {allowed}"
-    return f"{where.rstrip(':')}: {error.message}"
+        return f"{said}: missing key {', '.join(key for key in allowed if key not in value)}"
+    if error.validator == "format":
+        return f"{said}: {shown(value)} does not match the rule for names: {expected(str(allowed))}"
+    if error.validator in _BOUNDS:
+        return f"{said}: {shown(value)} must be {_range(rules, str(error.validator))}"
+    if error.validator in ("maxItems", "maxLength"):
+        kind = "entries" if error.validator == "maxItems" else "characters"
+        return f"{said}: has {len(value):,} {kind}; at most {allowed:,} are allowed"
+    return f"{said}: {' '.join(error.message.split())[:300]}"
 
 
-def _joined(label: str, keys: Iterable[str | int]) -> str:
+def _range(rules: Mapping[str, Any], broken: str) -> str:
+    """Returns what a number must be, the limit that it breaks first, and why."""
+    limits = sorted((key for key in _BOUNDS if key in rules), key=lambda key: key != broken)
+    why = f" ({rules['$comment']})" if "$comment" in rules else ""
+    return " and ".join(f"{_BOUNDS[key]} {rules[key]}{why if _BOUNDS[key] in _UPPER else ''}" for key in limits)
+
+
+def key_path(label: str, keys: Iterable[str | int]) -> str:
     """Returns a key path: ``config.aligners[1].name``."""
     for key in keys:
+        if isinstance(key, str) and not _PLAIN_KEY.fullmatch(key):
+            key = shown(key)
         label += f"[{key}]" if isinstance(key, int) else f" {key}" if label.endswith(":") else f".{key}"
     return label

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import ConfigError, unknown_name
-from alignlens.io.schema import check, read_yaml
+from alignlens.io.documents import read_yaml
+from alignlens.io.schema import check, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_PATH = Path("config/models.yaml")
-_SCHEMA_NAME = Path("schemas/models.schema.yaml")
+_SCHEMA = "models"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Presets:
     def load(cls, path: Path | str = DEFAULT_PATH) -> Presets:
         """Returns the presets of a YAML file; its schema stands in the folder ``schemas`` beside it."""
         path = Path(path)
-        schema = read_yaml(path.parent / _SCHEMA_NAME)
+        schema = read_schema(_SCHEMA, path.parent)
         entries = read_yaml(path) or {}
         check(entries, schema, f"{path.name}:")
         return cls({name: _preset(name, entry) for name, entry in entries.items()}, schema)
@@ -60,6 +61,19 @@ class Presets:
 
     def __len__(self) -> int:
         return len(self._presets)
+
+
+def check_model(content: Any, label: str) -> None:
+    """Raises for the first thing wrong with a model given without a preset: what ``alignlens train`` is told."""
+    schema = read_schema(_SCHEMA)
+    preset = schema["$defs"]["preset"]
+    keys = ("architecture", "source_begin", "model", "training")
+    properties = {key: preset["properties"][key] for key in keys}
+    check(
+        content,
+        {**preset, "properties": properties, "required": [*keys[:1], *keys[2:]], "$defs": schema["$defs"]},
+        label,
+    )
 
 
 def _preset(name: str, entry: Mapping[str, Any]) -> Preset:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from alignlens.attribution.registry import parse
+from alignlens.attribution.registry import parse, written
 
 ARCHITECTURES = {"fconv": "FConv", "lstm": "LSTM", "transformer": "Transformer"}
 NOISY = ("smoothed_attention", "li_smoothgrad", "ding_smoothgrad")
@@ -33,16 +33,12 @@ class Protocol:
     def method(self, name: str, **changes: Any) -> str:
         """Returns the canonical method of that name with this noise, or with other parameters."""
         noise = {"sigma": self.sigma, "n": self.samples} if name in NOISY else {}
-        parameters = ",".join(f"{key}={_written(value)}" for key, value in {**noise, **changes}.items())
+        parameters = ",".join(f"{key}={written(value)}" for key, value in {**noise, **changes}.items())
         return parse(f"{name},{parameters}" if parameters else name).text
 
     def at_sigma(self, sigma: float) -> str:
         """Returns signed saliency at a noise level; without noise one copy is enough."""
         return self.method("ding_smoothgrad", sigma=sigma) if sigma > 0 else self.method("ding_grad")
-
-
-def _written(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def published_pair(pair: tuple[str, str], sentences: int) -> str | None:

@@ -247,4 +247,5 @@ def _is_better(measures: dict[str, float], best: dict[str, float], by: str) -> b
 
 def _seed_of(seed: int, update: int, place: int) -> int:
     """Returns the seed of one micro-batch's dropout: distinct for distinct arguments of any practical size."""
-    return (seed * 1_000_003 + update) * 10_007 + place
+    # torch takes 64 bits; only seeds of ten digits have more.
+    return ((seed * 1_000_003 + update) * 10_007 + place) % 2**64

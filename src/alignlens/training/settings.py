@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
+from alignlens.models.presets import check_model
+from alignlens.models.settings import ArchitectureSettings, FconvSettings, architecture_settings
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,22 @@ class TrainingSettings:
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> None:
+    """Raises if a model would be trained on sentences that it has no positions for."""
+    if isinstance(model, FconvSettings) and training.longest > model.max_positions:
+        raise ConfigError(
+            f"training.longest: {training.longest} pieces, but the model has {model.max_positions} positions. "
+            "Lower it, or raise model.max_positions."
+        )
+
+
+def check_training(content: dict[str, Any], label: str) -> None:
+    """Raises for the first thing wrong with a model and its training, as a configuration would have it told."""
+    check_model(content, label)
+    try:
+        model = architecture_settings(content["architecture"], content["model"])
+        check_longest(model, TrainingSettings.from_json(content["training"]))
+    except ConfigError as error:
+        raise ConfigError(f"{label}.{error}") from None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from alignlens.io.limits import COPIES, PLACE, SEED, SIGMA, Limits
 
 
 @dataclass(frozen=True)
@@ -41,37 +42,23 @@ def one_of(*choices: str) -> Parameter:
     return Parameter(choices[0], " or ".join(choices), read)
 
 
-def number(default: float, accepts: str, at_least: float) -> Parameter:
-    """Returns a parameter that is a finite number."""
-
-    def read(text: str) -> float:
-        value = float(text)
-        if not (math.isfinite(value) and value >= at_least):
-            raise ValueError(text)
-        return value
-
-    return Parameter(default, accepts, read)
+def number(default: float, limits: Limits) -> Parameter:
+    """Returns a parameter that is a number within limits."""
+    return Parameter(default, f"a number {limits}", limits.real)
 
 
-def whole(default: int, accepts: str, at_least: int) -> Parameter:
-    """Returns a parameter that is a whole number."""
-
-    def read(text: str) -> int:
-        value = int(text)
-        if value < at_least:
-            raise ValueError(text)
-        return value
-
-    return Parameter(default, accepts, read)
+def whole(default: int, limits: Limits) -> Parameter:
+    """Returns a parameter that is a whole number within limits."""
+    return Parameter(default, f"a number {limits}", limits.whole)
 
 
 def place(*names: str) -> Parameter:
     """Returns a parameter that is a name or the number of a layer or head; negative numbers count from the last."""
 
     def read(text: str) -> str | int:
-        return text if text in names else int(text)
+        return text if text in names else PLACE.whole(text)
 
-    return Parameter(names[0], f"{', '.join(names)} or a number from 0", read)
+    return Parameter(names[0], f"{', '.join(names)} or a number from 0 to {PLACE.most}", read)
 
 
 #: Which token's probability is explained: the one that stands there, or the most probable other one.
@@ -82,7 +69,7 @@ GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), 
 
 #: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
 NOISE = {
-    "sigma": number(0.15, "a number from 0", 0.0),
-    "n": whole(30, "a number from 1", 1),
-    "seed": whole(1, "a number from 0", 0),
+    "sigma": number(0.15, SIGMA),
+    "n": whole(30, COPIES),
+    "seed": whole(1, SEED),
 }

@@ -33,6 +33,6 @@ rule score:
         ),
         code=code_version("alignlens.cli.score"),
     shell:
-        "python -m alignlens score --gold {input.gold} --source {input.text[0]} --target {input.text[1]}"
+        "python -m alignlens score --gold {input.gold} --base 0 --source {input.text[0]} --target {input.text[1]}"
         " --links {input.links} --trained-as {input.models[0]} {params.interval} --out {output.metrics}"
         " --per-sentence {output.sentences} --journal {output.metrics}.journal.jsonl --about {params.about:q} 2> {log}"

@@ -16,6 +16,7 @@ from alignlens.corpora.prepare import REPORT, SIDES, PrepareSettings, prepare, s
 from alignlens.corpora.registry import DEFAULT_PATH, Registry
 from alignlens.errors import AlignlensError, ConfigError
 from alignlens.io.atomic import write_json
+from alignlens.io.documents import json_option
 from alignlens.io.text import check_equal_counts, read_lines, read_parallel, words
 from alignlens.tracking.journal import Journal
 
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> None:
         _check_dataset(registry.get(args.name), places)
     else:
         if args.definition:
-            registry = registry.merged({args.name: _json_object("--definition", args.definition)}, "--definition")
+            registry = registry.merged({args.name: json_option("--definition", args.definition)}, "--definition")
         _prepare(registry.get(args.name), places, args)
 
 
@@ -201,11 +202,11 @@ def _read_gold(dataset: Dataset, split: str, path: str, source: list[int] | None
     declared = dataset.gold_of(split)
     if declared is None:
         raise ConfigError(f"{dataset.name}: no gold links are declared for {split}")
-    return read_gold(path, declared.base, declared.format, source, target)
+    return read_gold(path, declared.base, declared.format, source, target, option="base:")
 
 
 def _prepare(dataset: Dataset, places: Places, args: argparse.Namespace) -> None:
-    settings = PrepareSettings.from_dict(_json_object("--settings", args.settings))
+    settings = PrepareSettings.from_dict(json_option("--settings", args.settings))
     out = Path(args.out)
     with Journal(Path(args.journal) if args.journal else None) as journal:
         values = _flat(asdict(settings))
@@ -235,16 +236,6 @@ def _prepare(dataset: Dataset, places: Places, args: argparse.Namespace) -> None
     train = report["splits"]["train"]
     dropped = sum(train["dropped"].values())
     print(f"{out}: {train['pairs']:,} training pairs of {train['read']:,} ({dropped:,} dropped)")
-
-
-def _json_object(option: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: not JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{option}: {text!r} is not a JSON object")
-    return value
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,8 @@ rule score:
         ),
         code=code_version("alignlens.cli.score"),
     shell:
-        "python -m alignlens score --gold {input.gold:q} --source {input.text[0]:q} --target {input.text[1]:q}"
+        "python -m alignlens score --gold {input.gold:q} --base 0 --source {input.text[0]:q}"
+        " --target {input.text[1]:q}"
         " --links {input.links:q} --trained-as {input.models[0]:q} {params.interval:q} --out {output.metrics:q}"
         " --per-sentence {output.sentences:q} --journal {output.metrics:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"

@@ -88,6 +88,9 @@ def test_links_of_another_text_are_refused(causes: Causes) -> None:
     [
         ("0 1;2\n-\n", "test.causes:1: '1;2' does not list causes"),
         ("0,\n-\n", "'0,' does not list causes"),
+        ("0 ٣\n-\n", "'٣' does not list causes"),
+        (f"0 {'9' * 5000}\n-\n", "does not list causes"),
+        ("0 999999999\n-\n", "test.causes:1: link 999999999-1 beyond word"),
         ("0\n- 2\n", "test.causes:2: link 2-1 is out of range"),
         ("0\n", "test.source:2: 2 lines, but .* has 1"),
     ],

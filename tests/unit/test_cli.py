@@ -66,7 +66,72 @@ def test_score_with_base_one_equals_base_zero(files: Path, capsys: pytest.Captur
     assert main(["score", "--gold", "gold1", "--base", "1", "--links", "a.links", "--json"]) == 0
     one = json.loads(capsys.readouterr().out)
     assert main(["score", "--gold", "gold", "--links", "a.links", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == one
+    zero = json.loads(capsys.readouterr().out)
+    assert one.pop("base") == {"gold": 1, "why": "--base 1", "links": 0}
+    assert zero.pop("base") == {"gold": 0, "why": "a link has word 0", "links": 0}
+    assert one == zero
+
+
+@pytest.mark.parametrize(
+    ("gold", "options", "base", "why", "warned"),
+    [
+        # Word 0, or a link that reaches the last word counted from 1, settles it.
+        ("0-1 1-1\n\n\n", [], 0, "a link has word 0", False),
+        ("1-1 3-3\n1-1\n\n", ["--source", "source", "--target", "target"], 1, "reaches the last word", False),
+        # Neither: it cannot be known.
+        ("1-1 2-2\n\n\n", ["--source", "source", "--target", "target"], 0, "assumed: ", True),
+        ("1-1 2-2\n\n\n", [], 0, "assumed: no link has word 0", True),
+        ("1-1 2-2\n\n\n", ["--base", "0"], 0, "--base 0", False),
+        ("\n\n\n", [], 0, "there are no links", False),
+        # This format says where it begins.
+        ("1 1 1 S\n3 0 2 S\n3 1 1 P\n", ["--format", "naacl"], 1, "this format counts from 1", False),
+    ],
+)
+def test_score_finds_out_where_gold_begins_or_says_that_it_cannot(
+    files: Path, capsys: pytest.CaptureFixture[str], gold: str, options: list[str], base: int, why: str, warned: bool
+) -> None:
+    (files / "gold").write_text(gold)
+    assert main(["score", "--gold", "gold", "--links", "a.links", "--json", *options]) == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)["base"]
+    assert told["gold"] == base
+    assert why in told["why"]
+    assert captured.err.count("\n") == warned
+    assert ("gold: no link has word 0" in captured.err and "Say --base 0 or --base 1." in captured.err) == warned
+    assert main(["score", "--gold", "gold", "--links", "a.links", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"gold counts words from {base} ({told['why']})"
+
+
+def test_score_warns_of_links_that_never_have_word_0(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "one").write_text("1-1 2-2\n1-1\n\n")
+    assert main(["score", "--gold", "gold", "--links", "one"]) == 0
+    assert "one: no link has word 0" in (told := capsys.readouterr().err)
+    assert told.endswith("Say --links-base 0 or --links-base 1.\n")
+    assert main(["score", "--gold", "gold", "--links", "one", "--links-base", "1"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_score_refuses_bases_that_cannot_be(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = ["--source", "source", "--target", "target"]
+    line = failed_with(capsys, "score", "--gold", "gold", "--base", "1", "--links", "a.links")
+    assert "gold:1: link 0-0 with words counted from 1. The file counts from 0: say --base 0." in line
+    (files / "one").write_text("1-1 3-3\n\n\n")
+    line = failed_with(capsys, "score", "--gold", "one", "--base", "0", "--links", "a.links", *text)
+    assert "one:1: link 3-3 is out of range" in line
+    assert "say --base 1" in line
+    line = failed_with(capsys, "score", "--gold", "gold", "--links", "one", *text)
+    assert "say --links-base 1" in line
+
+
+def test_score_takes_no_file_twice(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for other in ("a.links", "./a.links"):
+        assert "is given twice" in failed_with(capsys, "score", "--gold", "gold", "--links", "a.links", other)
+
+
+def test_names_of_links_are_quoted_in_the_table_of_sentences(files: Path) -> None:
+    (files / "a,b.links").write_text(LINKS)
+    assert main(["score", "--gold", "gold", "--links", "a,b.links", "--per-sentence", "rows.csv"]) == 0
+    assert (files / "rows.csv").read_text().splitlines()[3] == '"a,b",2,,,,,0,0'
 
 
 def test_score_refuses_what_would_be_silently_wrong(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,7 +193,7 @@ def test_wrong_base_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     declare(gold={"file": "test.gold", "base": 0, "format": "pharaoh"})
     line = fails(capsys, "prepare", "mine", "--out", "out")
     assert "test.gold:1: link 1-1 is out of range" in line
-    assert "it counts from 1" in line
+    assert "The file counts from 1: say base: 1." in line
 
 
 def test_broken_training_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,7 +237,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     declare()
     assert "did you mean mine?" in fails(capsys, "fetch", "mime")
     assert "--settings: not JSON" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "{")
-    assert "is not a JSON object" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "[1]")
+    assert "not a mapping" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "[1]")
     assert "max_word: unknown key" in fails(
         capsys, "prepare", "mine", "--out", "o", "--settings", '{"cleaning": {"max_word": 1}}'
     )

@@ -52,7 +52,24 @@ def test_canonical_form_round_trips(tmp_path: Path) -> None:
         ("1-1\n1-1\n1-1\n", "pharaoh", 3, "3 lines for 2 sentence pairs"),
         ("1 1 1\n2 1\n", "naacl", 2, "not a numbered link"),
         ("0 1 1\n", "naacl", 1, "sentence number 0"),
-        ("2 9 1\n", "naacl", 2, "out of range"),
+        ("2 9 1\n", "naacl", 1, "out of range"),
+        ("1 1 1\n1 2 2 X\n", "naacl", 2, "'X' is neither a mark, S or P"),
+        ("1 1 1 s\n", "naacl", 1, "'s' is neither"),
+        ("1 1 1 S high\n", "naacl", 1, "'S high' is neither"),
+        ("1 1 1 S 1.5\n", "naacl", 1, "nor a confidence from 0 to 1"),
+        ("1 1 1 0.5 S\n", "naacl", 1, "'0.5 S' is neither"),
+        ("1 1 1 nan\n", "naacl", 1, "is neither"),
+        ("1 0 0\n", "naacl", 1, "two empty words"),
+        ("3 1 1\n", "naacl", 1, "sentence number 3, but the text has 2"),
+        ("999999999999 1 1\n", "naacl", 1, "sentence number 999999999999"),
+        (f"{'9' * 5000} 1 1\n", "naacl", 1, "is not a numbered link"),
+        ("1 ٣ 1\n", "naacl", 1, "is not a numbered link"),
+        ("1 -1 1\n", "naacl", 1, "is not a numbered link"),
+        ("1-1\n1-1\xa02-2\n", "pharaoh", 2, "is not a link"),
+        ("1-1\r2-2\r\n\n", "pharaoh", 1, "is not a link"),
+        ("1-²\n\n", "pharaoh", 1, "is not a link"),
+        ("1-99999999999999999999999\n\n", "pharaoh", 1, "is not a link"),
+        ("1-1 -1-1\n\n", "pharaoh", 1, "is not a link"),
     ],
 )
 def test_broken_gold_names_file_and_line(tmp_path: Path, text: str, format_: str, line: int, message: str) -> None:
@@ -60,6 +77,19 @@ def test_broken_gold_names_file_and_line(tmp_path: Path, text: str, format_: str
     with pytest.raises(InputError, match=message) as error:
         read_gold(path, 1, format_, [3, 3], [3, 3])
     assert str(error.value).startswith(f"{path}:{line}: ")
+    assert len(str(error.value)) < len(str(path)) + 300
+
+
+def test_absurd_sentence_numbers_are_refused_without_text_too(tmp_path: Path) -> None:
+    path = written(tmp_path / "gold", "1 1 1\n999999999999 1 1\n")
+    with pytest.raises(InputError, match="gold:2: sentence number 999999999999"):
+        read_gold(path, 1, "naacl")
+
+
+def test_confidence_alone_and_after_a_mark(tmp_path: Path) -> None:
+    gold = read_gold(written(tmp_path / "gold", "1 1 1 0.5\n1 2 2 P 1\n1 2 2 S .25\n1 3 3 P 1e-3\n"), 1, "naacl")
+    assert gold.sure[0] == [(0, 0), (1, 1)]
+    assert gold.possible[0] == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_scores_round_trip(tmp_path: Path) -> None:
     assert back.scores.tolist() == [0.25, 1e-7]
 
 
+def test_tabs_separate_links_and_a_line_may_be_long(tmp_path: Path) -> None:
+    path = written(tmp_path / "a", "0-0\t1-1\n" + " ".join(f"{k}-{k}" for k in range(60_000)) + "\n")
+    assert read_links(path).counts().tolist() == [2, 60_000]
+
+
 def test_the_base_is_subtracted_and_empty_lines_stay(tmp_path: Path) -> None:
     path = written(tmp_path / "a", "1-1  2-3\n\n1-2 \n")
     assert list(read_links(path, base=1)) == [[(0, 0), (1, 2)], [], [(0, 1)]]
@@ -49,6 +54,13 @@ def test_the_base_is_subtracted_and_empty_lines_stay(tmp_path: Path) -> None:
         ("0-0\n9-0\n", 2, "9-0 is out of range"),
         ("0-0\n1-1\n", 2, "empty sentence"),
         ("0-0 1-99999999999\n\n", 1, "beyond word"),
+        (f"0-0 1-{'9' * 10_000}\n\n", 1, "is not a link"),
+        ("0-0 1-٣\n\n", 1, "is not a link"),
+        ("0-0\u20031-1\n\n", 1, "is not a link"),
+        ("0-0:1e999\n\n", 1, "is not a link"),
+        ("0-0:nan\n\n", 1, "is not a link"),
+        ("0-0:٣\n\n", 1, "is not a link"),
+        ("0-0\x00\n\n", 1, "is not a link"),
         ("0-0\n", 2, "1 lines for 2 sentence pairs"),
     ],
 )
@@ -63,10 +75,10 @@ def test_broken_files_name_file_and_line(tmp_path: Path, text: str, line: int, m
 
 def test_wrong_base_is_told_in_both_directions(tmp_path: Path) -> None:
     one_based = written(tmp_path / "one", "1-1 2-2 3-3\n")
-    with pytest.raises(InputError, match="--base 1"):
+    with pytest.raises(InputError, match="counts from 1"):
         read_links(one_based, 0, [3], [3])
     zero_based = written(tmp_path / "zero", "0-0\n")
-    with pytest.raises(InputError, match="--base 0"):
+    with pytest.raises(InputError, match="counts from 0"):
         read_links(zero_based, 1)
 
 

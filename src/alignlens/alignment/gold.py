@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignlens.alignment.links import Alignment
-from alignlens.alignment.pharaoh import check_ranges, parse_marked, shifted
-from alignlens.errors import ConfigError, InputError, unknown_name
+from alignlens.alignment.bases import Base, base_of
+from alignlens.alignment.naacl import parse_naacl
+from alignlens.alignment.pharaoh import parse_marked
+from alignlens.alignment.written import Lengths
+from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.atomic import write_lines
 from alignlens.io.text import read_lines
 
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from alignlens.alignment.links import Alignment
+
 FORMATS = ("pharaoh", "naacl")
+_SURE = ("-", "S")
 
 
 @dataclass(frozen=True)
@@ -42,30 +47,40 @@ def read_gold(
     format: str = "pharaoh",  # noqa: A002 - the word the config and the command line use
     source_lengths: Sequence[int] | None = None,
     target_lengths: Sequence[int] | None = None,
+    option: str = "--base",
 ) -> Gold:
-    """Returns the gold links of a file that counts words from ``base`` (0 or 1).
+    """Returns the gold links of a file that counts words from ``base`` (0 or 1); see ``read_gold_and_base``."""
+    lengths = Lengths.of(source_lengths, target_lengths)
+    return read_gold_and_base(path, base, format, lengths, option)[0]
+
+
+def read_gold_and_base(
+    path: Path | str,
+    base: int | None = None,
+    format: str = "pharaoh",  # noqa: A002 - the word the config and the command line use
+    lengths: Lengths | None = None,
+    option: str = "--base",
+) -> tuple[Gold, Base]:
+    """Returns the gold links of a file, and from where it counts words: ``base`` if it is given.
 
     ``pharaoh``: a line per pair, ``i-j`` sure, ``ipj`` or ``i?j`` possible.
-    ``naacl``: a line per link, ``sentence source target [S|P] [confidence]``, sentences counted from one,
+    ``naacl``: a line per link, ``sentence source target [S|P] [confidence]``, sentences and words counted from one,
     no mark meaning sure; word 0 there is the empty word and such links are left out.
+    In both a link that is given several times is sure if it is sure once. ``option`` is how a user gives the base.
     """
-    if base not in (0, 1):
-        raise ConfigError(f"index base {base!r} is not one of 0, 1")
+    told = Base.told(base, f"{option} {base}") if base is not None else None
     if format not in FORMATS:
         raise ConfigError(unknown_name("gold format", format, FORMATS))
     lines = read_lines(path)
     if format == "pharaoh":
-        sentence, source, target, marks, _ = parse_marked(lines, path, "-p?")
-        sentences, is_sure = len(lines), np.array([mark == "-" for mark in marks], dtype=bool)
+        written, marks = parse_marked(lines, path, "-p?", option)
+        found = told or base_of(written, lengths)
     else:
-        sentence, source, target, is_sure = _parse_naacl(lines, path, base)
-        found = int(sentence.max()) + 1 if sentence.size else 0
-        sentences = found if source_lengths is None else max(found, len(source_lengths))
-    possible = shifted(sentence, source, target, sentences, path, base)
-    sure = shifted(sentence[is_sure], source[is_sure], target[is_sure], sentences, path, base)
-    if source_lengths is not None and target_lengths is not None:
-        check_ranges(possible, source_lengths, target_lengths, path, base)
-    return Gold(sure, possible)
+        found = told or Base(1, "this format counts from 1")
+        written, marks = parse_naacl(lines, path, found.number, lengths, option)
+    is_sure = np.array([mark in _SURE for mark in marks], dtype=bool)
+    possible = replace(written, scores=None).alignment(found.number, lengths)
+    return Gold(written.only(is_sure).alignment(found.number), possible), found
 
 
 def write_gold(path: Path | str, gold: Gold) -> None:
@@ -77,32 +92,3 @@ def write_gold(path: Path | str, gold: Gold) -> None:
     ]
     offsets = gold.possible.offsets().tolist()
     write_lines(path, (" ".join(texts[low:high]) for low, high in pairwise(offsets)))
-
-
-def _parse_naacl(
-    lines: list[str], path: Path | str, base: int
-) -> tuple[
-    np.ndarray[tuple[int], np.dtype[np.int64]],
-    np.ndarray[tuple[int], np.dtype[np.int64]],
-    np.ndarray[tuple[int], np.dtype[np.int64]],
-    np.ndarray[tuple[int], np.dtype[np.bool_]],
-]:
-    """Returns sentence (from zero), source, target (as written) and whether sure, of every link."""
-    rows: list[tuple[int, int, int, bool]] = []
-    for number, line in enumerate(lines, start=1):
-        fields = line.split()
-        if not fields:
-            continue
-        marks = [field for field in fields[3:4] if field in ("S", "P")]
-        if len(fields) < 3 or len(fields) > 5 or not all(field.isdecimal() for field in fields[:3]):
-            raise InputError(
-                f"{line!r} is not a numbered link.", path, number, "Expected: sentence source target [S|P]."
-            )
-        sentence, source, target = map(int, fields[:3])
-        if sentence == 0:
-            raise InputError("sentence number 0.", path, number, "This format counts sentences from 1.")
-        if base == 1 and (source == 0 or target == 0):
-            continue
-        rows.append((sentence - 1, source, target, marks != ["P"]))
-    table = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2], np.array([row[3] for row in rows], dtype=bool)

@@ -202,7 +202,7 @@ def _read_gold(dataset: Dataset, split: str, path: str, source: list[int] | None
     declared = dataset.gold_of(split)
     if declared is None:
         raise ConfigError(f"{dataset.name}: no gold links are declared for {split}")
-    return read_gold(path, declared.base, declared.format, source, target)
+    return read_gold(path, declared.base, declared.format, source, target, option="base:")
 
 
 def _prepare(dataset: Dataset, places: Places, args: argparse.Namespace) -> None:

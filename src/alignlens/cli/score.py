@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.alignment.gold import FORMATS, read_gold
-from alignlens.alignment.pharaoh import read_links
+from alignlens.alignment.bases import Base, warning_of
+from alignlens.alignment.gold import FORMATS, read_gold_and_base
+from alignlens.alignment.pharaoh import read_written
+from alignlens.alignment.written import Lengths, shown
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.failures import one_line
 from alignlens.cli.paths import Outputs
 from alignlens.cli.score_rows import add_interval, interval_of, score_rows
 from alignlens.errors import ConfigError, InputError
-from alignlens.io.atomic import write_json, write_lines
+from alignlens.io.atomic import atomic_path, write_json
 from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.bootstrap import paired_test
@@ -27,15 +32,16 @@ if TYPE_CHECKING:
     from alignlens.metrics.aer import Counts
 
 OUTPUTS = Outputs(files=("out", "per_sentence"))
-_ENOUGH_LINES_TO_JUDGE_THE_BASE = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("--gold", required=True, help="gold links: i-j sure, ipj or i?j possible")
     parser.add_argument("--links", required=True, nargs="+", help="links to score, zero-based Pharaoh; one row each")
-    parser.add_argument("--base", type=int, choices=(0, 1), default=0, help="gold counts words from 0 (default) or 1")
-    parser.add_argument("--links-base", type=int, choices=(0, 1), default=0, help="the same for the links")
+    parser.add_argument(
+        "--base", type=int, choices=(0, 1), help="gold counts words from 0 or 1 (default: found out, and told)"
+    )
+    parser.add_argument("--links-base", type=int, choices=(0, 1), help="the same for the links (default 0)")
     parser.add_argument("--format", choices=FORMATS, default="pharaoh", help="format of the gold file")
     parser.add_argument("--source", help="source text; with --target, every link is checked against it")
     parser.add_argument("--target", help="target text")
@@ -56,14 +62,15 @@ def run(args: argparse.Namespace) -> None:
     interval = interval_of(args)
     about = about_of(args)
     if args.trained_as:
-        about["train_pairs"] = json.loads((args.trained_as / "training.json").read_text(encoding="utf-8"))["pairs"]
-    lengths: tuple[list[int], list[int]] | tuple[None, None] = (None, None)
+        about["train_pairs"] = _train_pairs(args.trained_as)
+    _check_once(args.links)
+    lengths = None
     if args.source is not None:
         source, target = read_parallel(args.source, args.target)
-        lengths = ([len(words(line)) for line in source], [len(words(line)) for line in target])
-    gold = read_gold(args.gold, args.base, args.format, *lengths)
-    if args.base == 0 and args.source is None:
-        _check_base(gold, args.gold)
+        lengths = Lengths.of([len(words(line)) for line in source], [len(words(line)) for line in target])
+    gold, base = read_gold_and_base(args.gold, args.base, args.format, lengths)
+    if not base.known:
+        _warn(warning_of(args.gold, base, "--base"))
     with Journal(args.journal) as journal:
         counted = {path: _count(path, args, gold, lengths) for path in args.links}
         names = _names(args.links)
@@ -75,6 +82,7 @@ def run(args: argparse.Namespace) -> None:
             **about,
             "sentences": len(gold),
             "interval": interval,
+            "base": {"gold": base.number, "why": base.why, "links": args.links_base or 0},
         }
         if args.versus:
             other = _count(args.versus, args, gold, lengths)
@@ -94,22 +102,37 @@ def run(args: argparse.Namespace) -> None:
         _print(rows, result)
 
 
-def _count(
-    path: str, args: argparse.Namespace, gold: Gold, lengths: tuple[list[int], list[int]] | tuple[None, None]
-) -> Counts:
-    links = read_links(path, args.links_base, *lengths)
+def _count(path: str, args: argparse.Namespace, gold: Gold, lengths: Lengths | None) -> Counts:
+    written = read_written(path, lengths, "--links-base")
+    links = written.alignment(args.links_base or 0, lengths)
     check_equal_counts([args.gold, path], [len(gold), len(links)])
+    if args.links_base is None and written.without_zero():
+        _warn(warning_of(path, Base(0, "no link has word 0", known=False), "--links-base"))
     return count_hits(links, gold)
 
 
-def _check_base(gold: Gold, path: str) -> None:
-    """Refuses gold links that surely count from one: none is zero on either side in many lines."""
-    links = gold.possible
-    filled = int((links.counts() > 0).sum())
-    if filled >= _ENOUGH_LINES_TO_JUDGE_THE_BASE and int(links.source.min()) > 0 and int(links.target.min()) > 0:
-        raise InputError(
-            f"no link of {filled} lines is 0 on either side.", path, advice="It counts from 1: say --base 1."
-        )
+def _warn(text: str) -> None:
+    print(one_line(f"alignlens score: {text}"), file=sys.stderr)
+
+
+def _train_pairs(folder: Path) -> int:
+    """Returns how many sentence pairs a stored aligner was trained on."""
+    from alignlens.aligners.thot_models import read_training
+
+    pairs: object = read_training(folder).pairs
+    if isinstance(pairs, bool) or not isinstance(pairs, int):
+        problem = f"pairs is {shown(str(pairs))}, not a number."
+        raise InputError(problem, folder / "training.json", advice="Train the aligner again.")
+    return pairs
+
+
+def _check_once(paths: list[str]) -> None:
+    """Raises if a file is named twice: its rows could not be told apart."""
+    for place, path in enumerate(paths):
+        for before in paths[:place]:
+            if path == before or (Path(path).is_file() and Path(before).is_file() and Path(path).samefile(before)):
+                also = "" if path == before else f" (as {before})"
+                raise ConfigError(f"--links: {path} is given twice{also}. Name every file once.")
 
 
 def _names(paths: list[str]) -> dict[str, str]:
@@ -123,14 +146,15 @@ def _named(name: str, about: dict[str, Any]) -> dict[str, str]:
 
 
 def _write_sentences(path: Path, counted: dict[str, Counts]) -> None:
-    lines = ["links,sentence,aer,precision,recall,f1,links_count,sure"]
-    for links, counts in counted.items():
-        pairs = zip(counts.sentence_scores(), counts.per_sentence.tolist(), strict=True)
-        for number, (scores, (_, _, found, sure)) in enumerate(pairs):
-            values = (scores.aer, scores.precision, scores.recall, scores.f1)
-            shown = ",".join("" if math.isnan(value) else f"{value:.4f}" for value in values)
-            lines.append(f"{links},{number},{shown},{found},{sure}")
-    write_lines(path, lines)
+    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("links", "sentence", "aer", "precision", "recall", "f1", "links_count", "sure"))
+        for links, counts in counted.items():
+            pairs = zip(counts.sentence_scores(), counts.per_sentence.tolist(), strict=True)
+            for number, (scores, (_, _, found, sure)) in enumerate(pairs):
+                values = (scores.aer, scores.precision, scores.recall, scores.f1)
+                shown_values = ("" if math.isnan(value) else f"{value:.4f}" for value in values)
+                writer.writerow((links, number, *shown_values, found, sure))
 
 
 def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
@@ -172,3 +196,4 @@ def _print(rows: list[dict[str, Any]], result: dict[str, Any]) -> None:
             f"difference to {test['links']}: {test['difference']:+.2f} AER "
             f"[{test['low']:+.2f}, {test['high']:+.2f}], p = {test['p_value']:.4f} (paired bootstrap)"
         )
+    print(f"gold counts words from {result['base']['gold']} ({result['base']['why']})")

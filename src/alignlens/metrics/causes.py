@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignlens.alignment.links import Alignment
-from alignlens.alignment.pharaoh import check_ranges
+from alignlens.alignment.written import NUMBER, Lengths, Written, shown
 from alignlens.errors import InputError
 from alignlens.io.text import read_parallel, words
 
@@ -24,9 +23,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from alignlens.alignment.links import Alignment
+
     Integers = NDArray[np.int64]
 
-_FIELD = re.compile(r"-|\d+(?:,\d+)*")
+_FIELD = re.compile(rf"-|{NUMBER}(?:,{NUMBER})*")
 _SAMPLES_AT_ONCE = 64
 
 
@@ -89,19 +90,21 @@ def read_causes(path: Path | str, source: Path | str) -> Causes:
     ``source`` is the source text, whose words the positions count from 0.
     """
     lines, texts = read_parallel(path, source)
-    pairs: list[list[tuple[int, int]]] = []
-    for number, line in enumerate(lines, start=1):
-        fields = line.split()
-        for field in fields:
+    rows: list[tuple[int, int, int]] = []
+    target_lengths = []
+    for number, line in enumerate(lines):
+        fields = words(line)
+        target_lengths.append(len(fields))
+        for target, field in enumerate(fields):
             if not _FIELD.fullmatch(field):
                 advice = "Expected one field per target word: positions with commas between them, or -."
-                raise InputError(f"{field!r} does not list causes.", path, number, advice)
-        pairs.append([(int(i), j) for j, field in enumerate(fields) if field != "-" for i in field.split(",")])
-    source_lengths = np.array([len(words(text)) for text in texts], dtype=np.int64)
-    target_lengths = np.array([len(line.split()) for line in lines], dtype=np.int64)
-    alignment = Alignment.from_pairs(pairs)
-    check_ranges(alignment, source_lengths.tolist(), target_lengths.tolist(), path)
-    return Causes(alignment, source_lengths, target_lengths)
+                raise InputError(f"{shown(field)} does not list causes.", path, number + 1, advice)
+            rows += [(number, int(cause), target) for cause in field.split(",") if cause != "-"]
+    source_lengths = [len(words(text)) for text in texts]
+    lengths = Lengths(np.array(source_lengths, dtype=np.int64), np.array(target_lengths, dtype=np.int64))
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    written = Written(path, table[:, 0] + 1, table[:, 0], table[:, 1], table[:, 2], len(lines))
+    return Causes(written.alignment(0, lengths), lengths.source, lengths.target)
 
 
 def count_causes(links: Alignment, causes: Causes) -> CauseCounts:

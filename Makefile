@@ -6,12 +6,13 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo ui server server-down screenshot test test-cluster check format lock clean
+.PHONY: help install demo ui server server-down screenshot test test-cluster drills check format lock clean
 
 help:
 	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
 	@echo "make test    install, run every test that needs nothing else"
 	@echo "make test-cluster    install Slurm, PostgreSQL and a browser by apt, run the tests that need them"
+	@echo "make drills  try bad input, damage, kills, full disks, attacks; write the table of docs/reliability.md"
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
@@ -58,6 +59,10 @@ test: install
 test-cluster: install
 	tests/cluster/install.sh
 	$(BIN)/python -m pytest tests/cluster
+
+# Some minutes, so not in CI; a sample of them is part of make test.
+drills: install
+	$(BIN)/python tests/drills/run.py --out docs/reliability.md
 
 check: install
 	$(BIN)/ruff check .

@@ -1,0 +1,106 @@
+"""Bad input: archives that are none, or not whole, or not what they should be."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING
+
+from bad_values import GROUP, writes
+from harness import Drill, Outcome, refused, works
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def drills() -> Iterator[Drill]:
+    """Datasets whose files are archives of all kinds."""
+    text = b"ein satz\n" * 20
+    for what, content in _archive_contents(text).items():
+        good = what.startswith("good")
+        member = None if what == "no archive, no member" else "text"
+        entry = {"mirror": "archive", "sha256": None} | ({"member": member} if member else {})
+        definition = {"kind": "download", "pair": ["de", "en"], "train": [{"source": entry, "target": entry}]}
+        definition |= {"dev": {"every": 5}}
+        command = ["data", "prepare", "odd", "--definition", json.dumps(definition), "--mirror", "mirror"]
+        command += ["--cache", "cache", "--out", "new", "--settings", "{}"]
+        expectation = works(_nothing_outside) if good else refused_but_cache
+        yield Drill(GROUP, f"archive: {what}", command, expectation, writes("mirror/archive", content))
+
+
+def refused_but_cache(outcome: Outcome) -> list[str]:
+    """Refused; what was fetched may stay in the cache."""
+    kept = {name: what for name, what in outcome.after.items() if not name.startswith("cache")}
+    return refused(Outcome(outcome.code, outcome.out, outcome.err, 0, outcome.folder, outcome.before, kept))
+
+
+def _nothing_outside(outcome: Outcome) -> str | None:
+    strange = [name for name in outcome.litter if not name.startswith(("new", "cache"))]
+    return f"written elsewhere: {strange[0]}" if strange else None
+
+
+def _archive_contents(text: bytes) -> dict[str, bytes]:
+    whole = tar_of({"text": text})
+    found = {
+        "good tar": whole,
+        "good zip": zip_of({"text": text}),
+        "no archive": b"this is no archive\n" * 9,
+        "empty": b"",
+        "zeros": bytes(20_480),
+        "half a tar": whole[: len(whole) // 2 - 700],
+        "half a zip": zip_of({"text": text})[:40],
+        "a zip with a password": _encrypted(zip_of({"text": text})),
+        "a zip with a wrong checksum": zip_of({"text": text}).replace(b"ein satz", b"kein sat", 1),
+        "a tar without the member": tar_of({"other": text}),
+        "a member of bytes": tar_of({"text": b"\xff\xfe\x00" * 40}),
+        "an empty member": zip_of({"text": b""}),
+        "half a gzip": gzip.compress(text, mtime=0)[:25],
+    }
+    return {
+        **found,
+        **{f"a tar with a {kind}": _odd_tar(kind) for kind in ("symlink", "hard link", "fifo", "device", "folder")},
+    }
+
+
+def tar_of(members: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
+
+
+def _odd_tar(kind: str) -> bytes:
+    types = {
+        "symlink": tarfile.SYMTYPE,
+        "hard link": tarfile.LNKTYPE,
+        "fifo": tarfile.FIFOTYPE,
+        "device": tarfile.CHRTYPE,
+    }
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        entry = tarfile.TarInfo("text")
+        entry.type, entry.linkname = types.get(kind, tarfile.DIRTYPE), "/etc/hostname"
+        archive.addfile(entry)
+    return made.getvalue()
+
+
+def zip_of(members: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content)
+    return made.getvalue()
+
+
+def _encrypted(content: bytes) -> bytes:
+    """Sets the bit that says that a member needs a password, in both of its headers."""
+    made = bytearray(content)
+    made[6] |= 1
+    made[content.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(made)

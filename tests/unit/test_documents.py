@@ -103,6 +103,14 @@ def test_json_is_read_as_strictly(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{\n\t"rate": 1e-3\n}')
     assert read_yaml(path) == {"rate": 0.001}
+    other = tmp_path / "config.yaml"
+    other.write_text('{\n\t"rate": 1e-3\n}')
+    assert read_yaml(other) == {"rate": 0.001}
+    other.write_text("{rate: 1.0e-3}")
+    assert read_yaml(other) == {"rate": 0.001}
+    other.write_text('{"a": 1,\n"a": 2}')
+    with pytest.raises(InputError, match=r"config.yaml:2: the key 'a' stands there twice, first in line 1"):
+        read_yaml(other)
     path.write_text('{"a": 1, "b": {"c": 1, "c": 2}}')
     with pytest.raises(InputError, match="the key 'c' stands there twice"):
         read_yaml(path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from alignlens.corpora.synthetic import SyntheticSettings
+from alignlens.corpora.synthetic_settings import SyntheticSettings
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import read_yaml
 from alignlens.io.schema import check, key_path, read_schema

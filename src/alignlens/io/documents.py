@@ -25,7 +25,7 @@ _CHECK = "Check indentation and quotes."
 
 
 def read_yaml(path: Path | str) -> Any:
-    """Returns the content of a YAML file (or of a JSON file, if it is called so); an error names the line."""
+    """Returns the content of a YAML or JSON file; an error names the line."""
     import yaml
 
     path = Path(path)
@@ -33,7 +33,9 @@ def read_yaml(path: Path | str) -> Any:
     try:
         if path.suffix == ".json":
             return _parsed_json(text)
-        return _parsed_yaml(text, path)
+        # Snakemake takes for JSON what is JSON, whatever its name: there 1e-3 is a number.
+        found = _json_if_so(text)
+        return _parsed_yaml(text, path) if found is None else found
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
@@ -201,6 +203,13 @@ def _parsed_json(text: str) -> Any:
 
 def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number")
+
+
+def _json_if_so(text: str) -> Any:
+    try:
+        return _parsed_json(text) if text.lstrip().startswith("{") else None
+    except ValueError:
+        return None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

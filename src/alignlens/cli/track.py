@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int | None:
     """Runs one action."""
     if args.action == "list":
         return _list(args)
-    journals = find_journals(args.results, getattr(args, "preset", None))
+    # A new store without the runs of a folder that cannot be read would not be whole.
+    unread: list[str] | None = [] if args.action == "sync" else None
+    journals = find_journals(args.results, getattr(args, "preset", None), unread)
     try:
         address = resolve_address(args.uri, args.results)
     except ConfigError as error:
@@ -71,8 +73,9 @@ def run(args: argparse.Namespace) -> int | None:
         return 0
     from alignlens.tracking.store import Store
 
-    store = Store(address)
+    store = Store(address, args.results)
     result = store.sync(journals) if args.action == "sync" else store.rebuild(journals)
+    result.problems += unread or []
     if args.json:
         content = asdict(result) | {"complete": result.complete, "uri": str(address)}
         print(json.dumps(content, sort_keys=True))
@@ -89,19 +92,22 @@ def summary(result: SyncResult, address: Address) -> str:
     counts += f", {result.unchanged} unchanged"
     if result.ended:
         counts += f", {result.ended} ended as killed"
+    if result.problems:
+        counts += f", {len(result.problems)} left out"
     return f"{address}: {counts}"
 
 
 def warn(result: SyncResult, who: str) -> None:
     """Says on stderr, in one line each, what is missing in the store."""
-    comfort = "" if result.reached else " The journals hold all runs: sync again later."
     for problem in result.problems:
+        again = "." if "alignlens track rebuild" in problem else ": sync again later."
+        comfort = "" if result.reached else f" The journals hold all runs{again}"
         print(f"{who}: warning: {problem}{comfort}", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> int:
     reading = SyncResult()
-    records = load_records(find_journals(args.results, args.preset), reading)
+    records = load_records(find_journals(args.results, args.preset, reading.problems), reading)
     records.sort(key=lambda record: (record.experiment, record.preset, record.name))
     if args.json:
         print(json.dumps([_described(record) for record in records], ensure_ascii=False))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from alignlens.cli.actions import add_actions
 from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
-from alignlens.tracking.reconcile import SyncResult, load_records
+from alignlens.tracking.reconcile import KEPT, SyncResult, load_records
 from alignlens.tracking.records import find_journals
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int | None:
 
     store = Store(address, args.results)
     result = store.sync(journals) if args.action == "sync" else store.rebuild(journals)
-    result.problems += unread or []
+    result.problems[:0] = unread or []
     if args.json:
         content = asdict(result) | {"complete": result.complete, "uri": str(address)}
         print(json.dumps(content, sort_keys=True))
@@ -98,11 +98,12 @@ def summary(result: SyncResult, address: Address) -> str:
 
 
 def warn(result: SyncResult, who: str) -> None:
-    """Says on stderr, in one line each, what is missing in the store."""
-    for problem in result.problems:
-        again = "." if "alignlens track rebuild" in problem else ": sync again later."
-        comfort = "" if result.reached else f" The journals hold all runs{again}"
-        print(f"{who}: warning: {problem}{comfort}", file=sys.stderr)
+    """Says on stderr, in one line each, what is missing in the store; why it was not reached comes last."""
+    comfort = "" if result.reached else " The journals hold all runs: sync again later."
+    if any(advice in problem for problem in result.problems[-1:] for advice in (KEPT, "alignlens track rebuild")):
+        comfort = ""
+    for number, problem in enumerate(result.problems, start=1):
+        print(f"{who}: warning: {problem}{comfort if number == len(result.problems) else ''}", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int | None:
 
         unread: list[str] = []
         result = Store(address, args.results).sync(find_journals(args.results, skipped=unread))
-        result.problems += unread
+        result.problems[:0] = unread
         warn(result, "alignlens ui")
         if not result.reached:
             return 2

@@ -25,6 +25,7 @@ KEY, DIGEST, ATTEMPT = "alignlens.key", "alignlens.journal", "alignlens.attempt"
 SOURCE, LIVE, GROUP = "alignlens.source", "alignlens.live", "alignlens.group"
 PARENT = "mlflow.parentRunId"
 PREFIX = "alignlens/"
+KEPT = "The old store stays as it is."
 OURS = f"tags.`{KEY}` LIKE '%'"
 
 _FEW = 12

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from alignlens.errors import ToolError
+from alignlens.tracking.reconcile import KEPT
 from alignlens.tracking.records import FILES
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _is_sound(database: Path) -> bool:
     except sqlite3.Error as error:
         if is_damage(error):
             return False
-        raise ToolError(f"{database}: cannot be replaced ({error}). {ADVICE}") from None
+        raise ToolError(f"{database}: cannot be replaced ({error}). {ADVICE} {KEPT}") from None
     return True
 
 

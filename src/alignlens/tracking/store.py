@@ -16,7 +16,7 @@ from alignlens.errors import ToolError
 from alignlens.tracking.address import Address
 from alignlens.tracking.events import escaped
 from alignlens.tracking.experiments import experiment_tags
-from alignlens.tracking.reconcile import OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
+from alignlens.tracking.reconcile import KEPT, OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
 from alignlens.tracking.staging import staged_artifacts
 from alignlens.tracking.terminating import unwinding
 
@@ -212,7 +212,7 @@ class Store:
         presets = {record.preset for record in load_records(paths, reading)}
         try:
             if not presets:
-                raise ToolError(f"{self.address}: no journal to make it from. The old store stays as it is.")
+                raise ToolError(f"{self.address}: no journal to make it from. {KEPT}")
             if self.address.database is not None:
                 return self._rebuild_sqlite(self.address.database, paths)
             with self.address.turn(), self._tracker() as tracker:
@@ -227,11 +227,17 @@ class Store:
     def _rebuild_sqlite(self, database: Path, journals: list[Path]) -> SyncResult:
         from alignlens.tracking.renewal import renew
 
+        def build(fresh: Path) -> SyncResult:
+            result = Store(f"sqlite:///{fresh}", self._results).sync(journals)
+            if not result.reached:
+                result.problems[-1] = f"{result.problems[-1].replace(fresh.name, database.name)} {KEPT}"
+            return result
+
         try:
             with unwinding(), self.address.turn():
-                return renew(database, lambda fresh: Store(f"sqlite:///{fresh}", self._results).sync(journals))
+                return renew(database, build)
         except OSError as error:
-            raise ToolError(f"{self.address}: cannot be rebuilt ({error}). The old store stays as it is.") from None
+            raise ToolError(f"{self.address}: cannot be rebuilt ({self.address.hide(str(error))}). {KEPT}") from None
 
     @contextmanager
     def _tracker(self) -> Iterator[Tracker]:

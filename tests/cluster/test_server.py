@@ -115,7 +115,7 @@ def command_lines() -> list[bytes]:
 def undisturbed(results: Path) -> dict[str, dict[str, object]]:
     """What one sync of the finished journals makes of a fresh store."""
     uri = f"sqlite:///{results / 'undisturbed.db'}"
-    assert Store(uri).sync(find_journals(results)).complete
+    assert Store(uri, results).sync(find_journals(results)).complete
     return stored(uri)
 
 
@@ -161,7 +161,7 @@ def write_at_once(uri: str, folder: Path, *options: str) -> None:
     command = [sys.executable, str(Path(__file__).with_name("writers.py")), uri, str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert Store(uri).sync(find_journals(folder)).complete
+    assert Store(uri, folder).sync(find_journals(folder)).complete
     found = {key: run for key, run in stored(uri).items() if run["experiment"] == "alignlens/many"}
     runs = of_journals(found, folder)
     assert (len(runs), len(found)) == (50, 51), "every writer, and one group"

@@ -45,6 +45,30 @@ def test_list(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_list_leaves_out_what_is_no_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Journal(tmp_path / "demo" / "good.journal.jsonl") as journal:
+        journal.run(experiment="score", name="good", identity={}).metric("aer", 12.25)
+    text = (tmp_path / "demo" / "good.journal.jsonl").read_bytes()
+    for number, (old, new) in enumerate(
+        (
+            (b'"name":"good"', b'"name":"\\u001b[31m"'),
+            (b'"aer":12.25', b'"aer":NaN'),
+            (b'"pid":', b'"pid":-'),
+            (b"{", b"\xff"),
+        )
+    ):
+        (tmp_path / "demo" / f"bad{number}.journal.jsonl").write_bytes(text.replace(old, new))
+    (tmp_path / "demo" / "empty.journal.jsonl").write_bytes(b"")
+    os.mkfifo(tmp_path / "demo" / "fifo.journal.jsonl")
+    for options in ([], ["--json"]):
+        assert main(["track", "list", "--results", str(tmp_path), *options]) == 0
+        told = capsys.readouterr()
+        assert told.out.count("aer") == 1
+        assert len(told.err.splitlines()) == 5
+        assert all(line.isprintable() for line in told.err.splitlines())
+        assert "bad1.journal.jsonl:2: not a journal line (NaN is no number)" in told.err
+
+
 def test_sync_then_rebuild(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["track", "sync", "--results", str(results), "--json"]
     assert main([*command, "--preset", "demo"]) == 0

@@ -15,6 +15,7 @@ from alignlens.tracking import live
 from alignlens.tracking.journal import Journal, read_journal
 from alignlens.tracking.reconcile import SyncResult
 from alignlens.tracking.store import Store
+from alignlens.tracking.watch import trusted_root
 
 JOB = """
 import sys, time
@@ -147,6 +148,45 @@ def test_a_dead_tracker_is_given_up_while_the_job_goes_on(path: Path, monkeypatc
         assert rounds == [True] * 5
     assert live.stream(path, "http://127.0.0.1:9", os.getpid(), every=0.01) is False
     assert len(rounds) == 6, "after the end of the job one round is enough"
+
+
+def test_files_come_from_the_trusted_folder_only(store: Store, path: Path) -> None:
+    """The job names the folder; without one only that of the journal counts."""
+    from mlflow import MlflowClient
+
+    outside = path.parent / "outside.csv"
+    outside.write_text("1")
+    inner = path.parent / "inner" / path.name
+    found = []
+    for number, results in enumerate((None, path.parent)):
+        with Journal(inner) as journal:
+            journal.run(experiment=f"trusted {number}", name="x", identity={}).artifact(outside)
+        assert live.stream(inner, store.address.uri, os.getpid(), every=0.1, results=results)
+        (run,) = runs_of(store, f"trusted {number}")
+        client = MlflowClient(tracking_uri=store.address.uri)
+        found += [file.path for file in client.list_artifacts(run.info.run_id)]
+    assert found == ["outside.csv.reference.txt", "outside.csv"]
+
+
+def test_the_job_names_the_results_of_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "demo").mkdir(parents=True)
+    assert trusted_root(Path("results/demo/a.journal.jsonl")) == tmp_path / "results"
+    assert trusted_root(Path("results-old/a.journal.jsonl")) == tmp_path / "results-old"
+    (tmp_path / "results" / "link").symlink_to(tmp_path)
+    assert trusted_root(Path("results/link/a.journal.jsonl")) == tmp_path
+
+
+def test_a_malformed_journal_or_address_ends_the_stream(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for junk in (b"junk\n", b"\xff\n", b'{"event":' * 10_000 + b"\n", b""):
+        path.write_bytes(junk)
+        assert live.stream(path, "http://127.0.0.1:9", os.getpid(), every=0.01) is False
+    path.unlink()
+    os.mkfifo(path)
+    assert live.stream(path, "http://127.0.0.1:9", os.getpid(), every=0.01) is False
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")
+    monkeypatch.setattr(os, "nice", lambda step: step)
+    assert live.main([str(path), "--parent", "1"]) == 2
 
 
 def test_the_stream_of_an_earlier_attempt_stops(path: Path) -> None:

@@ -18,7 +18,7 @@ from alignlens.errors import ConfigError, ToolError
 from alignlens.tracking import database, turns
 from alignlens.tracking.daemons import Daemon
 from alignlens.tracking.server import SECRETS, ServerSettings
-from alignlens.tracking.serving import check_free, guests, is_loopback, url_of
+from alignlens.tracking.serving import check_free, check_host, guests, is_loopback, port_number, url_of
 
 SLEEPER = [sys.executable, "-c", "import time; print('on my way', flush=True); time.sleep(600)"]
 
@@ -52,9 +52,86 @@ def test_a_public_host_needs_passwords_and_names(
     ServerSettings(host, 5000, auth=True, allowed_hosts=("a.example.org",)).check()
 
 
-@pytest.mark.parametrize("names", ["*", "*.example.org", "https://a.example.org", "a.example.org:80", "a,,b"])
+@pytest.mark.parametrize(
+    "names", ["*", "*.example.org", "https://a.example.org", "a.example.org:80", "a,,b", "a b", "a-,b", "a\nb", "a?"]
+)
 def test_allowed_hosts_are_names_of_machines(names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no name of a machine" in refused(capsys, tmp_path, "--allowed-hosts", names)
+
+
+PORTS = [
+    "0",
+    "-1",
+    "65536",
+    "99999999999999999999",
+    "1e3",
+    "5000.0",
+    "80 ",
+    "",
+    "x",
+    "0x50",
+    "5_000",
+    "５０００",
+    "nan",
+]
+HOSTS = [
+    "",
+    " ",
+    "a b",
+    "-x",
+    "a..b",
+    ".",
+    "a\nb",
+    "http://x",
+    "x/y",
+    "x:1",
+    "é",
+    "a" * 300,
+    "*",
+    "$(id)",
+    "127.0.0.1\n",
+]
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_a_port_is_a_whole_number_that_can_be_one(
+    port: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, tmp_path, f"--port={port}")
+    assert "not a port. Give a whole number from 1 to 65535." in told
+    assert main(["ui", "--results", str(tmp_path / "none"), f"--port={port}"]) == 2
+    assert capsys.readouterr().err == told.replace("server:", "ui:")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_host_is_an_address_or_a_name(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = refused(capsys, tmp_path, f"--host={host}")
+    assert "neither an address nor the name of a machine" in told
+    assert main(["ui", "--results", str(tmp_path / "none"), f"--host={host}"]) == 2
+    assert capsys.readouterr().err == told.replace("server:", "ui:")
+
+
+def test_good_ports_and_hosts() -> None:
+    assert [port_number(text) for text in ("1", "80", "05000", "65535")] == [1, 80, 5000, 65535]
+    for host in ("127.0.0.1", "::1", "0.0.0.0", "localhost", "mlflow.example.org", "my_host-1", "fe80::1%eth0"):
+        check_host(host)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "junk", "[]", "{}", '{"allowed_hosts": 3}', '{"allowed_hosts": [], "port": "x"}']
+)
+def test_damaged_settings_of_a_running_server_are_told(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemon = Daemon(tmp_path, "server")
+    daemon.start(SLEEPER, dict(os.environ), tmp_path)
+    try:
+        (tmp_path / "server.json").write_text(content)
+        assert main(["server", "status", "--folder", str(tmp_path)]) == 2
+        assert "server.json: damaged or not there" in capsys.readouterr().err
+    finally:
+        assert main(["server", "down", "--folder", str(tmp_path)]) == 0
+        assert daemon.pid is None
 
 
 def test_loopback_and_addresses() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from stores import client_of, counts, runs_of, write
 
 from alignlens.tracking.journal import Journal
+from alignlens.tracking.records import find_journals
 from alignlens.tracking.store import Store
 
 KILLED_JOB = """
@@ -229,6 +231,89 @@ def test_a_run_the_tracker_refuses_does_not_stop_the_others(store: Store, tmp_pa
     assert any(str(bad) in problem for problem in result.problems)
     assert any(f"{broken}:1" in problem for problem in result.problems)
     assert [run.info.run_name for run in runs_of(store, "refused")] == ["toy · good"]
+
+
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        ("params", {"a(b)!": 1}),
+        ("params", {"/x": 1}),
+        ("params", {"x" * 300: 1}),
+        ("metrics", {"": 1.0}),
+        ("metrics", {"a/../b": 1.0}),
+        ("metrics", {"x" * 300: 1.0}),
+    ],
+)
+def test_whatever_the_tracker_refuses_is_one_line_and_no_half_run(
+    store: Store, tmp_path: Path, part: str, content: dict[str, float]
+) -> None:
+    bad = tmp_path / "bad.journal.jsonl"
+    with Journal(bad) as journal:
+        params = content if part == "params" else {}
+        run = journal.run(experiment="picky", name="bad", identity={"preset": "x"}, params=params, group="bad")
+        run.metrics(content if part == "metrics" else {"aer": 1.0})
+    good = write(tmp_path / "good.journal.jsonl", {"aer": 1.0}, "picky")
+    result = store.sync([bad, good])
+    assert result.reached
+    (problem,) = result.problems
+    assert problem.startswith(f"{bad}: bad: the tracker refuses it (")
+    assert problem.isprintable()
+    assert [run.info.run_name for run in runs_of(store, "picky")] == ["toy · good"]
+
+
+def test_long_texts_are_cut_and_do_not_matter(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "long.journal.jsonl"
+    long = "x" * 50_000
+
+    def job() -> None:
+        with Journal(path) as journal:
+            identity = {"preset": long}
+            journal.run(
+                experiment="long", name=long, identity=identity, tags={"a": long}, params={"b": long}, group=long
+            )
+            raise RuntimeError(long)
+
+    with pytest.raises(RuntimeError):
+        job()
+    assert counts(store.sync([path])) == (1, 0, 0, 0, 0)
+    (run,) = runs_of(store, "long")
+    assert len(run.info.run_name) == 250
+    assert max(map(len, run.data.tags.values())) <= 8000
+    assert counts(store.sync([path])) == (0, 0, 0, 1, 0)
+
+
+def test_a_refused_rerun_leaves_the_run_before_it(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.journal.jsonl", {"aer": 20}, "again")
+    store.sync([path])
+    write(path, {"a(b)!": 1.0}, "again")
+    assert not store.sync([path]).complete
+    assert [run.data.metrics["aer"] for run in runs_of(store, "again")] == [20]
+
+
+def test_malformed_journals_do_not_stop_the_others_and_write_nowhere_else(store: Store, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    secret = tmp_path / "secret.txt"
+    secret.write_text("not for others")
+    with Journal(results / "demo" / "outside.journal.jsonl") as journal:
+        journal.run(experiment="hostile", name="outside", identity={"n": 1}).artifact(secret, "tables")
+    for number, folder in enumerate((str(tmp_path / "abs"), "../..", "a/../../b")):
+        text = (results / "demo" / "outside.journal.jsonl").read_text()
+        bad = text.replace('"folder":"tables"', f'"folder":"{folder}"').replace("outside", f"bad {number}")
+        (results / "demo" / f"bad{number}.journal.jsonl").write_text(bad)
+    os.mkfifo(results / "demo" / "fifo.journal.jsonl")
+    (results / "demo" / "folder.journal.jsonl").mkdir()
+    before = set(tmp_path.rglob("*"))
+    result = Store(store.address, results).sync(find_journals(results))
+    assert (result.created, len(result.problems)) == (1, 5)
+    assert all(problem.isprintable() for problem in result.problems)
+    assert sum(":2: not a journal line (folder" in problem for problem in result.problems) == 3
+    assert set(tmp_path.rglob("*")) == before
+    (run,) = runs_of(store, "hostile")
+    (file,) = client_of(store).list_artifacts(run.info.run_id, "tables")
+    assert file.path == "tables/secret.txt.reference.txt"
+    reference = Path(client_of(store).download_artifacts(run.info.run_id, file.path)).read_text()
+    assert "lies outside the results folder" in reference
+    assert "not for others" not in reference
 
 
 def test_of_two_journals_of_one_job_the_later_counts(store: Store, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,40 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert not result.reached
 
 
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"SSH-2.0-OpenSSH_9.2\r\n", b"", OK + b"<html>\x1b[31mhi", OK + b"[]", OK + b'{"experiments": 5}']
+)
+def test_what_answers_is_no_tracker(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def talk() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(1000)
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        result = Store(f"http://127.0.0.1:{listener.getsockname()[1]}").sync([])
+        assert not result.reached
+        (problem,) = result.problems
+        assert problem.isprintable()
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("uri", ["http://a..b", "http://" + "a" * 100 + ".org", "http://:9", "postgresql://a..b/x"])
+def test_machines_that_cannot_be(uri: str) -> None:
+    result = Store(uri).sync([])
+    assert not result.reached
+    assert "not usable" in result.problems[0]
+
+
 @pytest.mark.parametrize("uri", ["postgresql://bob:secret@127.0.0.1:9/x", "mysql+pymysql://bob:secret@127.0.0.1:9/x"])
 def test_an_unreachable_database_is_given_up(uri: str) -> None:
     result = Store(uri).sync([])
@@ -69,7 +105,7 @@ def test_a_damaged_or_deleted_database_is_rebuilt_with_the_same_runs(tmp_path: P
             run.artifact(table, "tables")
     journals = find_journals(tmp_path)
     database = tmp_path / "mlflow.db"
-    store = Store(f"sqlite:///{database}")
+    store = Store(f"sqlite:///{database}", tmp_path)
 
     def shown() -> list[Any]:
         rows = []
@@ -85,18 +121,21 @@ def test_a_damaged_or_deleted_database_is_rebuilt_with_the_same_runs(tmp_path: P
     database.write_bytes(damaged)
     result = store.sync(journals)
     assert not result.reached
-    assert "not a database" in result.problems[0]
+    assert "not a database). Make it anew: alignlens track rebuild." in result.problems[0]
     assert database.read_bytes() == damaged
     assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0)
     assert shown() == before
-    assert (tmp_path / "mlflow.db.bak").read_bytes() == damaged
+    assert (tmp_path / "mlflow.db.damaged").read_bytes() == damaged
     assert counts(store.sync(journals)) == (0, 0, 0, 2, 0)
-    assert len(list(tmp_path.glob("mlartifacts/alignlens/score/*"))) == 2
+    assert len(list(tmp_path.glob("mlartifacts/alignlens/score/*"))) == 4, "nobody knows whose the others were"
+    assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0)
+    assert len(list(tmp_path.glob("mlartifacts/alignlens/score/*"))) == 4, "the old ones of a sound store went"
     for run in runs_of(store):
         assert [file.path for file in client_of(store).list_artifacts(run.info.run_id)] == ["tables"]
     assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {
         "mlflow.db",
         "mlflow.db.bak",
+        "mlflow.db.damaged",
         "mlflow.lock",
         "table.csv",
     }
@@ -114,7 +153,18 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Address("postgresql://bob:s3cret@db:5432/x?password=s3cret&sslmode=require")
     assert str(shown) == "postgresql://***@db:5432/x"
     assert "s3cret" not in shown.hide(f"cannot connect to {shown.uri} with\npassword s3cret")
-    for wrong in ("file:./mlruns", "mlruns", "sqlite://", "sqlite:///:memory:", "http://host:port"):
+    for wrong in (
+        "http://a b/",
+        "http://a\nb/",
+        "sqlite:///a\0b",
+        "\x1b[31m",
+        "",
+        "file:./mlruns",
+        "mlruns",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "http://host:port",
+    ):
         with pytest.raises(ConfigError):
             Address(wrong)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.cli.actions import add_actions
 from alignlens.tracking.server import SECRETS, Server, ServerSettings
+from alignlens.tracking.serving import port_number
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_doors(action: argparse.ArgumentParser) -> None:
     action.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    action.add_argument("--port", type=int, default=5000, help="port to listen on (5000)")
+    action.add_argument("--port", default="5000", help="port to listen on (5000)")
     action.add_argument("--auth", action="store_true", help="ask for user and password (MLflow's basic auth)")
     action.add_argument(
         "--allowed-hosts", type=_names, default=(), metavar="NAME[,NAME]", help="names by which others reach it"
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "down":
         print("stopped" if server.down() else "nothing ran")
         return 0
-    settings = ServerSettings(args.host, args.port, args.auth, args.allowed_hosts)
+    settings = ServerSettings(args.host, port_number(args.port), args.auth, args.allowed_hosts)
     server.up(settings)
     where = "" if args.folder == Path("results", "server") else f" --folder {args.folder}"
     print(f"open {settings.url}")

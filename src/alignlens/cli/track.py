@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from alignlens.cli.actions import add_actions
 from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
-from alignlens.tracking.reconcile import SyncResult, load_records
+from alignlens.tracking.reconcile import KEPT, SyncResult, load_records
 from alignlens.tracking.records import find_journals
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int | None:
     """Runs one action."""
     if args.action == "list":
         return _list(args)
-    journals = find_journals(args.results, getattr(args, "preset", None))
+    # A new store without the runs of a folder that cannot be read would not be whole.
+    unread: list[str] | None = [] if args.action == "sync" else None
+    journals = find_journals(args.results, getattr(args, "preset", None), unread)
     try:
         address = resolve_address(args.uri, args.results)
     except ConfigError as error:
@@ -71,8 +73,9 @@ def run(args: argparse.Namespace) -> int | None:
         return 0
     from alignlens.tracking.store import Store
 
-    store = Store(address)
+    store = Store(address, args.results)
     result = store.sync(journals) if args.action == "sync" else store.rebuild(journals)
+    result.problems[:0] = unread or []
     if args.json:
         content = asdict(result) | {"complete": result.complete, "uri": str(address)}
         print(json.dumps(content, sort_keys=True))
@@ -89,19 +92,23 @@ def summary(result: SyncResult, address: Address) -> str:
     counts += f", {result.unchanged} unchanged"
     if result.ended:
         counts += f", {result.ended} ended as killed"
+    if result.problems:
+        counts += f", {len(result.problems)} left out"
     return f"{address}: {counts}"
 
 
 def warn(result: SyncResult, who: str) -> None:
-    """Says on stderr, in one line each, what is missing in the store."""
+    """Says on stderr, in one line each, what is missing in the store; why it was not reached comes last."""
     comfort = "" if result.reached else " The journals hold all runs: sync again later."
-    for problem in result.problems:
-        print(f"{who}: warning: {problem}{comfort}", file=sys.stderr)
+    if any(advice in problem for problem in result.problems[-1:] for advice in (KEPT, "alignlens track rebuild")):
+        comfort = ""
+    for number, problem in enumerate(result.problems, start=1):
+        print(f"{who}: warning: {problem}{comfort if number == len(result.problems) else ''}", file=sys.stderr)
 
 
 def _list(args: argparse.Namespace) -> int:
     reading = SyncResult()
-    records = load_records(find_journals(args.results, args.preset), reading)
+    records = load_records(find_journals(args.results, args.preset, reading.problems), reading)
     records.sort(key=lambda record: (record.experiment, record.preset, record.name))
     if args.json:
         print(json.dumps([_described(record) for record in records], ensure_ascii=False))

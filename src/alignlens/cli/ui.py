@@ -11,7 +11,16 @@ from alignlens.cli.track import summary, warn
 from alignlens.errors import ConfigError
 from alignlens.tracking.address import resolve_address
 from alignlens.tracking.records import find_journals
-from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
+from alignlens.tracking.serving import (
+    check_free,
+    check_host,
+    guests,
+    is_loopback,
+    port_number,
+    server_command,
+    server_environment,
+    url_of,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -33,33 +42,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="results folder (results)")
     parser.add_argument("--uri", help="tracking URI (MLFLOW_TRACKING_URI, else results/mlflow.db)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=5000, help="port to listen on (5000)")
+    parser.add_argument("--port", default="5000", help="port to listen on (5000)")
     parser.add_argument("--no-sync", action="store_true", help="serve the store as it is")
 
 
 def run(args: argparse.Namespace) -> int | None:
     """Syncs, then becomes the MLflow server."""
+    port = port_number(args.port)
+    check_host(args.host)
     address = resolve_address(args.uri, args.results)
     if not address.is_server:
         if not is_loopback(args.host):
             raise ConfigError(
                 f"--host {args.host}: others could change your runs, and nobody would ask for a password. "
-                f"Forward the port (ssh -L {args.port}:127.0.0.1:{args.port}) or use alignlens server up --auth."
+                f"Forward the port (ssh -L {port}:127.0.0.1:{port}) or use alignlens server up --auth."
             )
-        check_free(args.host, args.port)
+        check_free(args.host, port)
     if not args.no_sync:
         from alignlens.tracking.store import Store
 
-        result = Store(address).sync(find_journals(args.results))
+        unread: list[str] = []
+        result = Store(address, args.results).sync(find_journals(args.results, skipped=unread))
+        result.problems[:0] = unread
         warn(result, "alignlens ui")
         if not result.reached:
             return 2
         print(summary(result, address), file=sys.stderr)
+    elif not address.is_server:
+        address.check()
     if address.is_server:
         print(f"open {address}")
         return 0
     print(_WHERE, file=sys.stderr)
-    return _serve(address, args.host, args.port)
+    return _serve(address, args.host, port)
 
 
 def _serve(address: Address, host: str, port: int) -> NoReturn:

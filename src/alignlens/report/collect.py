@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from alignlens.alignment.gold import Gold, read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.errors import InputError
 from alignlens.io.text import check_equal_counts, read_lines, words
-from alignlens.tracking.records import FAILED, KILLED, SUFFIX, is_alive, read_journal
+from alignlens.tracking.records import FAILED, KILLED, SUFFIX, find_journals, is_alive, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -244,8 +245,17 @@ def _mean(values: Iterable[str | None]) -> float | None:
 
 
 def read_records(results: Path) -> list[RunRecord]:
-    """Returns the runs of every journal below a results folder."""
-    return [record for path in sorted(results.rglob(f"*{SUFFIX}")) for record in read_journal(path)]
+    """Returns the runs of every journal below a results folder; one that cannot be read is told and left out."""
+    problems: list[str] = []
+    records: list[RunRecord] = []
+    for path in find_journals(results, skipped=problems):
+        try:
+            records += read_journal(path)
+        except InputError as error:
+            problems.append(str(error))
+    for problem in problems:
+        print(f"alignlens report: warning: {problem}", file=sys.stderr)
+    return records
 
 
 def failures_of(results: Path, records: Iterable[RunRecord]) -> list[Failure]:

@@ -6,13 +6,14 @@ import hashlib
 import os
 import socket
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from alignlens.errors import ConfigError, ToolError
+from alignlens.tracking.events import escaped
 from alignlens.tracking.journal import redacted
+from alignlens.tracking.records import FILES
 from alignlens.tracking.turns import turn
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Address:
         self.uri = uri
         self.database: Path | None = None
         self.artifacts: Path | None = None
+        if escaped(uri) != uri:
+            raise ConfigError(f"{redacted(escaped(uri))}: not a tracking URI.")
         try:
             self._parts = urlsplit(uri)
             self._port = self._parts.port
@@ -43,16 +46,18 @@ class Address:
                 raise ConfigError(f"{uri}: SQLite in memory keeps nothing. Use sqlite:///path/to/mlflow.db.")
             self.database = Path(name).resolve()
             self.uri = _SQLITE + str(self.database)
-            self.artifacts = self.database.parent / "mlartifacts"
+            self.artifacts = self.database.parent / FILES
         elif scheme in _DATABASE_PORTS:
             self._port = self._port or _DATABASE_PORTS[scheme]
-            self.artifacts = (artifacts or Path("results", "mlartifacts")).resolve()
+            self.artifacts = (artifacts or Path("results", FILES)).resolve()
         elif scheme not in ("http", "https"):
             raise ConfigError(
                 f"{redacted(uri)}: not a tracking URI. Use sqlite:///path/to/mlflow.db, http(s)://host:port or a "
                 "database such as postgresql://host/name."
             )
         self.is_server = scheme in ("http", "https")
+        if self.database is None and any(character.isspace() for character in uri):
+            raise ConfigError(f"{redacted(uri)}: not a tracking URI. It may not hold spaces.")
 
     def __str__(self) -> str:
         if self.database is not None:
@@ -61,41 +66,56 @@ class Address:
         return redacted(urlunsplit(self._parts._replace(query="", fragment="")))
 
     def hide(self, text: str) -> str:
-        """Returns one line of ``text`` without the secrets of this address."""
+        """Returns one line of ``text``, fit for a terminal, without the secrets of this address."""
         hidden = text.replace(self.uri, str(self))
         if self._parts.password:
             hidden = hidden.replace(self._parts.password, "***")
-        return redacted(" ".join(hidden.split()))
+        return redacted(escaped(" ".join(hidden.split())))
 
-    def check(self) -> None:
-        """Raises within seconds if nothing answers there; MLflow itself would try for minutes."""
-        import sqlite3
+    def keeps(self, location: str | None) -> bool:
+        """Tells whether files at ``location`` lie where this store has them; only of a SQLite file we know that."""
+        if self.database is None or self.artifacts is None:
+            return True
+        if not location or escaped(location) != location:
+            return False
+        place = unquote(urlsplit(location).path) if location.startswith("file:") else location
+        return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self.artifacts))
 
+    def check(self, thorough: bool = True) -> None:
+        """Raises within seconds if nothing answers there, where MLflow itself would try for minutes.
+
+        ``thorough`` also finds damage in a SQLite file, which takes longer the bigger it is.
+        """
         try:
             if self.database is not None:
-                self._check_sqlite(self.database)
+                self._check_sqlite(self.database, thorough)
             elif self.is_server:
                 self._check_server()
             else:
                 where = (self._parts.hostname or "localhost", self._port or 0)
                 socket.create_connection(where, timeout=_PROBE_SECONDS).close()
-        except (OSError, sqlite3.Error) as error:
+        # ValueError: names of machines that cannot be any.
+        except (OSError, ValueError) as error:
             cause = getattr(error, "reason", error)
             reason = getattr(cause, "strerror", None) or cause
-            advice = " Remove it or run: alignlens track rebuild." if self.database is not None else ""
-            raise ToolError(f"{self}: not usable ({self.hide(str(reason))}).{advice}") from None
+            raise ToolError(f"{self}: not usable ({self.hide(str(reason))}).") from None
 
-    def _check_sqlite(self, database: Path) -> None:
-        import sqlite3
+    def _check_sqlite(self, database: Path, thorough: bool) -> None:
+        import sqlite3  # both only where there is something to write
 
-        database.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(database, timeout=20.0)) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
+        from alignlens.tracking.renewal import ADVICE, check_file, is_damage
+
+        try:
+            check_file(database, thorough)
+        except sqlite3.Error as error:
+            reason = self.hide(str(error))
+            if is_damage(error):
+                raise ToolError(f"{self}: damaged ({reason}). Make it anew: alignlens track rebuild.") from None
+            raise ToolError(f"{self}: not usable ({reason}). {ADVICE}") from None
 
     def _check_server(self) -> None:
-        import ssl  # both are slow to load, and a job that only names its store needs neither
+        import http.client  # slow to load, all of them, and a job that only names its store needs none
+        import ssl
         import urllib.error
         import urllib.request
 
@@ -108,6 +128,8 @@ class Address:
         except urllib.error.URLError as error:
             if not isinstance(error.reason, ssl.SSLError):  # MLflow has its own settings for certificates
                 raise
+        except http.client.HTTPException as error:
+            raise OSError(f"no web server: {type(error).__name__}") from None
 
     def turn(self) -> AbstractContextManager[None]:
         """Holds this machine's lock on the store: two writers would create runs twice, or a schema at once."""
@@ -120,4 +142,4 @@ class Address:
 def resolve_address(uri: str | None, results: Path) -> Address:
     """Returns the store to use: the given URI, else MLFLOW_TRACKING_URI, else SQLite in the results folder."""
     chosen = uri or os.environ.get("MLFLOW_TRACKING_URI") or _SQLITE + str((results / "mlflow.db").resolve())
-    return Address(chosen, results / "mlartifacts")
+    return Address(chosen, results / FILES)

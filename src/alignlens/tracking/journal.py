@@ -13,26 +13,28 @@ import math
 import os
 import re
 import resource
-import signal
 import socket
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from alignlens import __version__
 from alignlens.errors import InputError
+from alignlens.tracking.events import as_line, is_folder
 from alignlens.tracking.records import FAILED, FINISHED, KILLED, RunRecord, is_alive, process_start, read_journal
+from alignlens.tracking.terminating import Terminated, unwinding
 from alignlens.tracking.watch import start_live
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import FrameType, TracebackType
+    from types import TracebackType
 
 __all__ = ["Journal", "Run", "RunRecord", "is_alive", "read_journal", "redacted", "run_key"]
 
 _KEY_LENGTH = 16
+_ERROR_CHARACTERS = 2000
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
@@ -55,7 +57,7 @@ def _plain(value: object) -> object:
 def run_key(experiment: str, identity: Mapping[str, Any]) -> str:
     """Returns the name by which a job is known for ever: a hash of what it is, not of when it ran."""
     text = canonical({"experiment": experiment, "identity": dict(identity)})
-    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:_KEY_LENGTH]
 
 
 class Run:
@@ -86,6 +88,8 @@ class Run:
     def artifact(self, path: Path | str, folder: str = "") -> None:
         """Records a finished file by path, size and checksum; the file itself stays where it is."""
         path = Path(path)
+        if not is_folder(folder):
+            raise ValueError(f"not a folder inside the files of a run: {folder!r}")
         if self._journal.path is None:
             return
         if not path.is_file():
@@ -104,14 +108,6 @@ class Run:
         self._journal.write("end", self.key, status=status, error=error)
 
 
-class _Terminated(SystemExit):
-    """SIGTERM arrived: unwind as for Ctrl-C, so that the journal can say so."""
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise _Terminated(128 + number)
-
-
 class Journal:
     """The runs of one job; leaving the block ends them all with the job's status.
 
@@ -128,7 +124,7 @@ class Journal:
         self._descriptor: int | None = None
         self._open = False
         self._started = 0.0
-        self._takes_signal = False
+        self._signals = ExitStack()
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
@@ -142,12 +138,7 @@ class Journal:
                 self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             except OSError as error:
                 raise self._unwritable(error) from None
-            try:
-                if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-                    signal.signal(signal.SIGTERM, _terminate)
-                    self._takes_signal = True
-            except ValueError:  # only the main thread may; elsewhere the reader finds out that we died
-                self._takes_signal = False
+            self._signals.enter_context(unwinding())
         return self
 
     def __exit__(
@@ -166,9 +157,7 @@ class Journal:
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
-            if self._takes_signal:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
-                self._takes_signal = False
+            self._signals.close()
 
     def run(
         self,
@@ -188,8 +177,8 @@ class Journal:
             "run",
             key,
             experiment=experiment,
-            name=name,
-            group=group,
+            name=as_line(name),
+            group=None if group is None else as_line(group),
             tags=dict(tags or {}),
             params=dict(params or {}),
             identity=dict(identity),
@@ -197,7 +186,7 @@ class Journal:
             process=process_start(os.getpid()),
             host=socket.gethostname(),
             version=__version__,
-            commit=os.environ.get("ALIGNLENS_COMMIT", ""),
+            commit=as_line(os.environ.get("ALIGNLENS_COMMIT", "")),
         )
         run = self._runs[key] = Run(self, key)
         if self._live_uri is not None and len(self._runs) == 1:
@@ -213,7 +202,8 @@ class Journal:
         """Appends one whole line, or nothing, and hands it to the operating system."""
         if not self._open:
             raise ValueError("the journal is not open; use it as a context manager")
-        line = canonical({"event": event, "run": key, "time": time.time(), **content}).encode() + b"\n"
+        text = canonical({"event": event, "run": key, "time": time.time(), **content})
+        line = text.encode(errors="replace") + b"\n"  # a path may hold bytes that are no UTF-8
         if self._descriptor is None:
             return
         before = os.lseek(self._descriptor, 0, os.SEEK_CUR)
@@ -241,10 +231,10 @@ def _outcome(error: BaseException | None) -> tuple[str, str]:
         return FINISHED, ""
     if isinstance(error, KeyboardInterrupt):
         return KILLED, "interrupted"
-    if isinstance(error, _Terminated):
+    if isinstance(error, Terminated):
         return KILLED, "terminated by SIGTERM"
-    text = " ".join(str(error).split())
-    return FAILED, redacted(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    text = as_line(redacted(str(error)), _ERROR_CHARACTERS)
+    return FAILED, f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _peak_memory_mb() -> float:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignlens.errors import InputError
+from alignlens.errors import AlignlensError, InputError
 from alignlens.tracking.records import RUNNING, RunRecord, is_alive, read_journal
 from alignlens.tracking.watch import EVERY_SECONDS
 
@@ -25,18 +25,21 @@ _PATIENCE = 5
 _SHARE = 10.0
 
 
-def stream(journal: Path, uri: str, parent: int, every: float) -> bool:
-    """Follows the journal of process ``parent`` to its end; returns whether the store shows all of it."""
+def stream(journal: Path, uri: str, parent: int, every: float, results: Path | None = None) -> bool:
+    """Follows the journal of process ``parent`` to its end; returns whether the store shows all of it.
+
+    Files are sent from below ``results`` only, or if that is not given from below the folder of the journal.
+    """
     from alignlens.tracking.store import Store
 
-    store = Store(uri)
+    store = Store(uri, results)
     failures = 0
     share = 0.0  # the first round loads MLflow, which is no measure for the others
     while True:
         try:
-            size = journal.stat().st_size
+            size = _size(journal)
             records = read_journal(journal)
-        except (OSError, InputError):
+        except InputError:
             return False
         if not records or any(record.pid != parent for record in records):
             return False  # the job was started again and has another side process
@@ -54,9 +57,16 @@ def _wait(seconds: float, journal: Path, size: int, records: list[RunRecord]) ->
     """Waits, and goes on waiting until the journal grows beyond ``size``, but no longer than the job lives."""
     until = time.monotonic() + seconds
     while any(is_alive(record) for record in records):
-        if time.monotonic() >= until and (not journal.exists() or journal.stat().st_size != size):
+        if time.monotonic() >= until and _size(journal) != size:
             return
         time.sleep(_GLANCE_SECONDS)
+
+
+def _size(journal: Path) -> int:
+    try:
+        return journal.stat().st_size
+    except OSError:
+        return -1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,9 +75,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("journal", type=Path)
     parser.add_argument("--parent", type=int, required=True, help="the process that writes the journal")
     parser.add_argument("--every", type=float, default=EVERY_SECONDS, help="seconds between two batches")
+    parser.add_argument("--results", type=Path, help="where files may come from (the folder of the journal)")
     args = parser.parse_args(argv)
     os.nice(10)
-    return 0 if stream(args.journal, os.environ["MLFLOW_TRACKING_URI"], args.parent, args.every) else 1
+    try:
+        whole = stream(args.journal, os.environ["MLFLOW_TRACKING_URI"], args.parent, args.every, args.results)
+    except AlignlensError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return 0 if whole else 1
 
 
 if __name__ == "__main__":

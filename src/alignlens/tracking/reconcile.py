@@ -7,6 +7,7 @@ continued in place; anything else is replaced. Doing it twice changes nothing.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,12 @@ KEY, DIGEST, ATTEMPT = "alignlens.key", "alignlens.journal", "alignlens.attempt"
 SOURCE, LIVE, GROUP = "alignlens.source", "alignlens.live", "alignlens.group"
 PARENT = "mlflow.parentRunId"
 PREFIX = "alignlens/"
+KEPT = "The old store stays as it is."
 OURS = f"tags.`{KEY}` LIKE '%'"
 
 _FEW = 12
+_NAME_CHARACTERS = 250  # what MLflow's databases take
+_TAG_CHARACTERS = 8000
 
 
 class RefusedError(ToolError):
@@ -78,11 +82,19 @@ def load_records(journals: Iterable[Path], result: SyncResult) -> list[RunRecord
 class Reconciliation:
     """One pass over the records with an open tracker; counts into ``result``."""
 
-    def __init__(self, tracker: Tracker, sent: dict[str, tuple[int, int]], result: SyncResult, live: bool) -> None:
-        """``sent``: how many points and files of a run the caller has sent before."""
+    def __init__(
+        self,
+        tracker: Tracker,
+        sent: dict[str, tuple[int, int]],
+        result: SyncResult,
+        live: bool,
+        results: Path | None = None,
+    ) -> None:
+        """``sent``: how many points and files of a run the caller has sent before; ``results``: see ``Store``."""
         self._tracker, self._sent = tracker, sent
-        self._result, self._live = result, live
+        self._result, self._live, self._results = result, live, results
         self._found: dict[str, list[StoredRun]] = {}
+        self._groups: dict[str, list[StoredRun]] = {}
         self._parents: dict[str, str] = {}
 
     def run(self, records: list[RunRecord]) -> None:
@@ -93,29 +105,45 @@ class Reconciliation:
                 groups.setdefault(_group_key(record), []).append(record)
         experiments = self._tracker.experiments()
         for name in sorted({record.experiment for record in records} - experiments.keys()):
-            experiments[name] = self._tracker.create_experiment(name)
+            members = [record for record in records if record.experiment == name]
+            with self._refusals(members):
+                experiments[name] = self._tracker.create_experiment(name)
         keys = [*(record.key for record in records), *groups]
         for run in self._existing(experiments, records, keys):
-            self._found.setdefault(run.tags[KEY], []).append(run)
+            found = self._groups if GROUP in run.tags else self._found
+            found.setdefault(run.tags[KEY], []).append(run)
         for key, members in groups.items():
-            self._parents[key] = self._ensure_group(key, members, experiments[members[0].experiment])
+            if members[0].experiment in experiments:
+                with self._refusals(members):
+                    self._parents[key] = self._ensure_group(key, members, experiments[members[0].experiment])
         before = self._result.changed
         for record in records:
-            try:
-                self._place(record, experiments[record.experiment])
-            except RefusedError as error:
-                self._result.problems.append(f"{record.journal}: {record.name}: {error}")
+            if self._has_place(record, experiments):
+                with self._refusals([record]):
+                    self._place(record, experiments[record.experiment])
         if self._result.changed != before:
-            for key, members in groups.items():
-                self._end_group(key, members)
+            for key in self._parents:
+                self._end_group(key, groups[key])
         if not self._live:
             self._sweep(set(keys))
             self._drop_empty_groups(records)
 
+    @contextmanager
+    def _refusals(self, records: list[RunRecord]) -> Iterator[None]:
+        """Notes for every record of the block that the tracker does not take it; the others go on."""
+        try:
+            yield
+        except RefusedError as error:
+            self._result.problems += [f"{record.journal}: {record.name}: {error}" for record in records]
+
+    def _has_place(self, record: RunRecord, experiments: dict[str, str]) -> bool:
+        """Tells whether the tracker has taken the experiment and the group of a record."""
+        return record.experiment in experiments and (record.group is None or _group_key(record) in self._parents)
+
     def _existing(self, experiments: dict[str, str], records: list[RunRecord], keys: list[str]) -> Iterator[StoredRun]:
         """Yields what the tracker has: one search per experiment, or for a live stream one per key."""
         if self._live and len(keys) <= _FEW:
-            for name in {record.experiment for record in records}:
+            for name in {record.experiment for record in records} & experiments.keys():
                 for key in keys:
                     yield from self._tracker.runs(experiments[name], f"tags.`{KEY}` = '{key}'")
         else:
@@ -127,6 +155,7 @@ class Reconciliation:
         for extra in runs[:-1]:
             self._tracker.delete_run(extra.id)
         if not runs:
+            self._tracker.check_place(experiment)
             self._create(record, experiment)
             self._result.created += 1
             return
@@ -139,15 +168,17 @@ class Reconciliation:
             if record.status == RUNNING and LIVE in run.tags and not self._live:
                 self._result.unchanged += 1  # its own side process is at it
             else:
+                self._tracker.check_place(experiment)
                 self._upload(record, run.id)
                 self._result.updated += 1
         else:
+            self._tracker.check_place(experiment)
+            self._create(record, experiment)  # first: should the tracker refuse it, the old one is still there
             self._tracker.delete_run(run.id)
-            self._create(record, experiment)
             self._result.replaced += 1
 
     def _create(self, record: RunRecord, experiment: str) -> None:
-        run = self._tracker.create_run(experiment, record.name, record.start, self._tags(record))
+        run = self._tracker.create_run(experiment, record.name[:_NAME_CHARACTERS], record.start, self._tags(record))
         try:
             self._upload(record, run)
         except RefusedError:
@@ -167,7 +198,7 @@ class Reconciliation:
         }
         if record.group is not None:
             tags[PARENT] = self._parents[_group_key(record)]
-        return {name: value for name, value in tags.items() if value}
+        return {name: value[:_TAG_CHARACTERS] for name, value in tags.items() if value}
 
     def _adopt(self, record: RunRecord, run: StoredRun) -> None:
         """Hangs a run under its group again if somebody deleted the group."""
@@ -179,13 +210,14 @@ class Reconciliation:
         """Sends what has not been sent yet; the status goes last, it marks a complete run."""
         points, files = self._sent.get(run, (0, 0))
         if files < len(record.artifacts):
-            self._tracker.add_files(run, record.artifacts, files)
+            self._tracker.add_files(run, record.artifacts, files, self._results or record.journal.parent)
         params = {} if points else {name: _text(value) for name, value in sorted(record.params.items())}
         tags = {DIGEST: record.digest, "status": record.status}
         if self._live:
             tags[LIVE] = "true"
         if record.error:
-            tags |= {"error": record.error, "mlflow.note.content": record.error}
+            error = record.error[:_TAG_CHARACTERS]
+            tags |= {"error": error, "mlflow.note.content": error}
         self._tracker.log(run, params, record.points[points:], tags)
         if record.status != RUNNING:
             self._tracker.end_run(run, record.status, record.end or record.last)
@@ -193,29 +225,28 @@ class Reconciliation:
 
     def _ensure_group(self, key: str, members: list[RunRecord], experiment: str) -> str:
         """Returns the run id of the parent; of several (two machines at once) always the oldest."""
-        if key in self._found:
-            return min(self._found[key], key=lambda run: (run.start, run.id)).id
+        if key in self._groups:
+            return min(self._groups[key], key=lambda run: (run.start, run.id)).id
         start = min(record.start for record in members)
-        tags = {KEY: key, GROUP: "true", "preset": members[0].preset}
-        run = self._tracker.create_run(experiment, members[0].group or "", start, tags)
+        tags = {KEY: key, GROUP: "true", "preset": members[0].preset[:_TAG_CHARACTERS]}
+        run = self._tracker.create_run(experiment, (members[0].group or "")[:_NAME_CHARACTERS], start, tags)
         self._tracker.end_run(run, FINISHED, start)
         return run
 
     def _end_group(self, key: str, members: list[RunRecord]) -> None:
         """Moves the end of a group to the end of its last run."""
         end = max(record.end or record.last for record in members)
-        if end * 1000 >= max((run.end + 1 for run in self._found.get(key, [])), default=0):
+        if end * 1000 >= max((run.end + 1 for run in self._groups.get(key, [])), default=0):
             self._tracker.end_run(self._parents[key], FINISHED, end)
 
     def _sweep(self, keys: set[str]) -> None:
         """Ends runs that say RUNNING although their process is dead or their journal gone."""
+        for run in (run for runs in self._groups.values() for run in runs):
+            if run.status == RUNNING:
+                self._tracker.end_run(run.id, FINISHED, time.time())
         for key, runs in self._found.items():
             for run in runs:
-                if run.status != RUNNING:
-                    continue
-                if GROUP in run.tags:
-                    self._tracker.end_run(run.id, FINISHED, time.time())
-                elif key not in keys and self._is_left(run):
+                if run.status == RUNNING and key not in keys and self._is_left(run):
                     self._tracker.set_tag(run.id, "status", KILLED)
                     self._tracker.end_run(run.id, KILLED, time.time())
                     self._result.ended += 1
@@ -231,7 +262,7 @@ class Reconciliation:
         others = (run for key, runs in self._found.items() if key not in moved for run in runs)
         used = {*self._parents.values(), *(run.tags.get(PARENT, "") for run in others)}
         for key in self._parents:
-            for run in self._found.get(key, []):
+            for run in self._groups.get(key, []):
                 if run.id not in used:
                     self._tracker.delete_run(run.id)
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import InputError, nearest
+from alignlens.tracking.confined import open_regular
+from alignlens.tracking.events import FAILED, FINISHED, KILLED, RUNNING, MalformedError, escaped, parse_event
 
-RUNNING, FINISHED, FAILED, KILLED = "RUNNING", "FINISHED", "FAILED", "KILLED"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["FAILED", "FINISHED", "KILLED", "RUNNING", "SUFFIX", "RunRecord", "find_journals", "read_journal"]
+
 SUFFIX = ".journal.jsonl"
+FILES = "mlartifacts"
+"""The folder beside a SQLite store that holds the files of its runs."""
 
 _REMOTE_QUIET_SECONDS = 3600.0
+_LARGEST_BYTES = 1 << 28  # a million validations; more is no journal of ours and may not fit into memory
+_NAMES = ("experiment", "name", "group", "tags", "params", "identity", "pid", "process", "host", "version", "commit")
+_PID = re.compile("[0-9]{1,10}")
 
 
 def process_start(pid: int) -> str:
@@ -73,7 +84,7 @@ class RunRecord:
     last: float = 0.0
     points: list[Point] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
-    content: bytes = b""
+    content: bytearray = field(default_factory=bytearray)
 
     @property
     def preset(self) -> str:
@@ -99,40 +110,55 @@ class RunRecord:
 def read_journal(path: Path | str) -> list[RunRecord]:
     """Returns the runs of a journal; a last line torn by a kill is left out."""
     path = Path(path)
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
     records: dict[str, RunRecord] = {}
-    for number, line in enumerate(raw.split(b"\n")[:-1], start=1):
+    for number, line in enumerate(_read(path).split(b"\n")[:-1], start=1):
         try:
-            event = json.loads(line)
-            _apply(event, records, path)
-            records[event["run"]].content += line + b"\n"
-        except (ValueError, KeyError, TypeError, IndexError):
-            raise InputError("not a journal line.", path, number, "Run the job again, or delete the journal.") from None
+            record = _apply(parse_event(line), records, path)
+        except MalformedError as error:
+            raise InputError(
+                f"not a journal line ({error}).", path, number, "Run the job again, or delete the journal."
+            ) from None
+        record.content += line + b"\n"
     return list(records.values())
 
 
-def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> None:
+def _read(path: Path) -> bytes:
+    shown = escaped(str(path))
+    if shown != str(path):
+        raise InputError("the name is not plain text.", shown, advice="Rename the folder or the journal.")
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > _LARGEST_BYTES:
+                raise InputError("too big for a journal.", path, advice="Run the job again, or delete the journal.")
+            return file.read(_LARGEST_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
+
+
+def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> RunRecord:
+    """Adds a checked event to the run it belongs to, and returns that."""
     kind, key, now = event["event"], event["run"], float(event["time"])
     if kind == "run":
-        names = ("experiment", "name", "group", "tags", "params", "identity", "pid", "process", "host")
-        content = {name: event[name] for name in (*names, "version", "commit")}
-        records[key] = RunRecord(journal=path, key=key, start=now, last=now, **content)
-        return
+        if key in records:
+            raise MalformedError("the run has begun before")
+        content = {name: event[name] for name in _NAMES}
+        record = records[key] = RunRecord(journal=path, key=key, start=now, last=now, **content)
+        return record
+    if key not in records:
+        raise MalformedError("the run has not begun")
     record = records[key]
+    if record.end is not None:
+        raise MalformedError("the run has ended before")
     record.last = now
     if kind == "metrics":
-        values, step = event["values"], int(event["step"])
-        record.points.extend(Point(name, float(value), step, now) for name, value in values.items())
+        step = event["step"]
+        record.points.extend(Point(name, float(value), step, now) for name, value in event["values"].items())
     elif kind == "artifact":
         file = Path(os.path.normpath(path.parent / event["path"]))
-        record.artifacts.append(Artifact(file, event["sha256"], int(event["size"]), event["folder"]))
-    elif kind == "end":
-        record.status, record.error, record.end = event["status"], event["error"], now
+        record.artifacts.append(Artifact(file, event["sha256"], event["size"], event["folder"]))
     else:
-        raise ValueError(kind)
+        record.status, record.error, record.end = event["status"], event["error"], now
+    return record
 
 
 def is_alive(record: RunRecord) -> bool:
@@ -155,7 +181,7 @@ def process_is_alive(pid: int, start: str) -> bool:
     """Tells whether process ``pid`` of this machine lives and is the one that started at ``start``."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass
@@ -165,17 +191,43 @@ def process_is_alive(pid: int, start: str) -> bool:
 def left_by_dead(attempt: str, journal: str) -> bool:
     """Tells whether an attempt of this machine has lost its process or its journal; of others we know nothing."""
     host, pid, start = (*attempt.rsplit(":", 3), "", "", "")[:3]
-    if host != socket.gethostname() or not pid.isdigit():
+    if host != socket.gethostname() or _PID.fullmatch(pid) is None:
         return False
     return not Path(journal).is_file() or not process_is_alive(int(pid), start)
 
 
-def find_journals(results: Path, preset: str | None = None) -> list[Path]:
-    """Returns the journals under a results folder, or under one preset of it, in a fixed order."""
+def find_journals(results: Path, preset: str | None = None, skipped: list[str] | None = None) -> list[Path]:
+    """Returns the journals under a results folder, or under one preset of it, in a fixed order.
+
+    A folder that cannot be read is an error, or with ``skipped`` a line that is added to it.
+    """
     if not results.is_dir():
         raise InputError("no such results folder.", results, advice="Run the pipeline first or give --results.")
-    folder = results if preset is None else results / preset
-    if preset is not None and not folder.is_dir():
+    folder = results
+    if preset is not None:
         presets = [child.name for child in results.iterdir() if child.is_dir()]
-        raise InputError(f"no results of preset {preset!r}{nearest(preset, presets)}.", results, advice="Run it first.")
-    return sorted(folder.rglob(f"*{SUFFIX}"))
+        if preset not in presets:
+            near = nearest(preset, presets)
+            raise InputError(f"no results of preset {preset!r}{near}.", results, advice="Run it first.")
+        folder = results / preset
+
+    def unreadable(error: OSError) -> None:
+        if isinstance(error, FileNotFoundError):
+            return  # a job that runs has removed it meanwhile
+        advice = "Give read permission, or move it out of the results."
+        problem = InputError(f"cannot be read ({error.strerror}).", escaped(str(error.filename)), advice=advice)
+        if skipped is None:
+            raise problem
+        skipped.append(str(problem))
+
+    return sorted(_journals_below(folder, unreadable))
+
+
+def _journals_below(top: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yields whatever is named like a journal: what is none shall be told."""
+    for folder, folders, files in os.walk(top, onerror=unreadable):
+        if FILES in folders and Path(folder) == top:
+            folders.remove(FILES)
+        for name in (*folders, *files):
+            if name.endswith(SUFFIX):
+                yield Path(folder, name)

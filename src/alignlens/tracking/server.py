@@ -14,11 +14,20 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from alignlens.errors import ConfigError, ToolError
+from alignlens.errors import ConfigError, InputError, ToolError
 from alignlens.io.atomic import write_json, write_text
 from alignlens.tracking.daemons import Daemon
 from alignlens.tracking.database import Database
-from alignlens.tracking.serving import check_free, guests, is_loopback, server_command, server_environment, url_of
+from alignlens.tracking.serving import (
+    check_free,
+    check_host,
+    guests,
+    is_loopback,
+    is_machine,
+    server_command,
+    server_environment,
+    url_of,
+)
 from alignlens.tracking.turns import turn
 
 if TYPE_CHECKING:
@@ -54,15 +63,22 @@ class ServerSettings:
         public = self.allowed_hosts and not is_loopback(self.host)
         return url_of(self.allowed_hosts[0] if public else self.host, self.port)
 
+    def check_types(self) -> None:
+        """Raises ``TypeError`` for what a damaged file may hold."""
+        kinds = ((self.host, str), (self.port, int), (self.auth, bool), *((name, str) for name in self.allowed_hosts))
+        if not all(isinstance(value, kind) for value, kind in kinds):
+            raise TypeError
+
     def check(self) -> None:
-        """Raises for a server that strangers could use."""
+        """Raises for a server that nobody could reach, or that strangers could use."""
+        check_host(self.host)
         if not is_loopback(self.host):
             if not self.auth:
                 raise ConfigError(f"--host {self.host}: others can reach it, so it needs --auth.")
             if not self.allowed_hosts:
                 raise ConfigError(f"--host {self.host}: say by which names it is reached: --allowed-hosts NAME[,NAME].")
         for name in self.allowed_hosts:
-            if not name or "*" in name or "/" in name or ":" in name:
+            if not is_machine(name):
                 raise ConfigError(f"--allowed-hosts: {name!r} is no name of a machine. Give names without port.")
         missing = [name for name in SECRETS if self.auth and not os.environ.get(name)]
         if missing:
@@ -107,8 +123,15 @@ class Server:
         """Returns the settings of the living server."""
         if self.daemon.pid is None:
             return None
-        content = json.loads(self._settings.read_text(encoding="utf-8"))
-        return ServerSettings(**content | {"allowed_hosts": tuple(content["allowed_hosts"])})
+        try:
+            content = json.loads(self._settings.read_text(encoding="utf-8"))
+            settings = ServerSettings(**content | {"allowed_hosts": tuple(content["allowed_hosts"])})
+            settings.check_types()
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            raise InputError(
+                "damaged or not there, though the server runs.", self._settings, advice="Run: alignlens server down."
+            ) from None
+        return settings
 
     def answers(self) -> bool:
         """Tells whether server and database live and the server talks."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -16,7 +17,33 @@ from alignlens.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_PORT = re.compile("[0-9]{1,5}")
+_LAST_PORT = 65535
+_LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_MACHINE = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_MACHINE_CHARACTERS = 253
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def port_number(text: str) -> int:
+    """Returns the port that an option names."""
+    if _PORT.fullmatch(text) is None or not 1 <= int(text) <= _LAST_PORT:
+        raise ConfigError(f"--port {text!r}: not a port. Give a whole number from 1 to {_LAST_PORT}.")
+    return int(text)
+
+
+def is_machine(name: str) -> bool:
+    """Tells whether ``name`` can be the name of a machine."""
+    return len(name) <= _MACHINE_CHARACTERS and _MACHINE.fullmatch(name) is not None
+
+
+def check_host(host: str) -> None:
+    """Raises for what no server could listen on."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if not is_machine(host):
+            raise ConfigError(f"--host {host!r}: neither an address nor the name of a machine.") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -73,6 +100,6 @@ def check_free(host: str, port: int) -> None:
         with socket.socket(found[0], socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(found[4])
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot listen on {host}:{port} ({reason}). Choose another --port.") from None

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import ToolError
 from alignlens.tracking.address import Address
+from alignlens.tracking.events import escaped
 from alignlens.tracking.experiments import experiment_tags
-from alignlens.tracking.reconcile import OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
+from alignlens.tracking.reconcile import KEPT, OURS, PREFIX, Reconciliation, RefusedError, SyncResult, load_records
 from alignlens.tracking.staging import staged_artifacts
+from alignlens.tracking.terminating import unwinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,12 +33,13 @@ _METRICS = 800
 _PARAMS = 100
 _REASON = 200
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_REFUSING = (400, 413, 414, 422)  # answers of a web server that another try would get again
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_LOGGING_LEVEL": "ERROR",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs tracebacks of errors that it also raises
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
 }
@@ -60,6 +61,7 @@ class Tracker:
 
     def __init__(self, client: MlflowClient, address: Address) -> None:
         self._client, self._address = client, address
+        self._strange: dict[str, str] = {}
 
     def experiments(self) -> dict[str, str]:
         """Returns the ids of our experiments by name; a deleted one comes back, since its runs are needed.
@@ -79,6 +81,8 @@ class Tracker:
                     self._client.restore_experiment(experiment.experiment_id)
                 name = experiment.name.removeprefix(PREFIX)
                 ids[name] = experiment.experiment_id
+                if not self._address.keeps(experiment.artifact_location):
+                    self._strange[experiment.experiment_id] = str(experiment.artifact_location)
                 for key, value in experiment_tags(name).items():
                     if key not in experiment.tags:
                         self._client.set_experiment_tag(experiment.experiment_id, key, value)
@@ -95,11 +99,12 @@ class Tracker:
         # Without this tag MLflow's UI takes it for a chat application and shows no runs at first.
         tags = {"mlflow.experimentKind": "custom_model_development", **experiment_tags(name)}
         try:
-            return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=tags))
+            with self._refusals():
+                return str(self._client.create_experiment(PREFIX + name, artifact_location=location, tags=tags))
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            return self.experiments()[name]  # another machine was faster
+        return self.experiments()[name]  # another machine was faster
 
     def runs(self, experiment: str, condition: str) -> Iterator[StoredRun]:
         """Yields the active runs that fulfil an MLflow filter."""
@@ -112,6 +117,14 @@ class Tracker:
             token = page.token
             if not token:
                 return
+
+    def check_place(self, experiment: str) -> None:
+        """Raises if the files of new runs would go somewhere else: a copied store still names its old folder."""
+        if experiment in self._strange:
+            raise ToolError(
+                f"{self._address}: was moved or copied, its files go to {escaped(self._strange[experiment])}. "
+                "Make it anew: alignlens track rebuild."
+            )
 
     def status(self, run: str) -> str:
         """Returns the present status of a run."""
@@ -136,18 +149,20 @@ class Tracker:
             marks = [RunTag(name, value) for name, value in tags.items()]
             self._client.log_batch(run, metrics, entries, marks)
 
-    def add_files(self, run: str, artifacts: Sequence[Artifact], first: int) -> None:
-        """Uploads the artifacts from number ``first`` on."""
-        with staged_artifacts(artifacts, first) as folder:
+    def add_files(self, run: str, artifacts: Sequence[Artifact], first: int, root: Path) -> None:
+        """Uploads the artifacts from number ``first`` on, as far as they lie below ``root``."""
+        with staged_artifacts(artifacts, root, first) as folder, self._refusals():
             self._client.log_artifacts(run, str(folder))
 
     def set_tag(self, run: str, name: str, value: str) -> None:
         """Sets one tag."""
-        self._client.set_tag(run, name, value)
+        with self._refusals():
+            self._client.set_tag(run, name, value)
 
     def end_run(self, run: str, status: str, end: float) -> None:
         """Gives a run its final status and end."""
-        self._client.set_terminated(run, status, end_time=_milliseconds(end))
+        with self._refusals():
+            self._client.set_terminated(run, status, end_time=_milliseconds(end))
 
     def delete_run(self, run: str) -> None:
         """Takes a run out of sight, as the UI's delete does."""
@@ -156,11 +171,12 @@ class Tracker:
     @contextmanager
     def _refusals(self) -> Iterator[None]:
         from mlflow.exceptions import MlflowException
+        from requests import HTTPError
 
         try:
             yield
-        except MlflowException as error:
-            if error.error_code not in _REFUSALS:
+        except (MlflowException, HTTPError) as error:
+            if not _is_refusal(error):
                 raise
             raise RefusedError(f"the tracker refuses it ({self._address.hide(str(error))[:_REASON]}).") from None
 
@@ -168,8 +184,11 @@ class Tracker:
 class Store:
     """One MLflow store. A tracker that is down, damaged or gone makes a result incomplete; it never raises."""
 
-    def __init__(self, address: Address | str) -> None:
+    def __init__(self, address: Address | str, results: Path | None = None) -> None:
+        """``results``: the folder that files may come from. Without it each journal has only its own folder."""
         self.address = Address(address) if isinstance(address, str) else address
+        self._results = results
+        self._is_checked = False
         # Points and files already sent to a run by this object, so that a live stream sends each once.
         self._sent: dict[str, tuple[int, int]] = {}
 
@@ -179,7 +198,7 @@ class Store:
         records = load_records(journals, result)
         try:
             with self.address.turn(), self._tracker() as tracker:
-                Reconciliation(tracker, self._sent, result, live).run(records)
+                Reconciliation(tracker, self._sent, result, live, self._results).run(records)
         except ToolError as error:
             result.reached = False
             result.problems.append(str(error))
@@ -189,47 +208,45 @@ class Store:
         """Makes the store anew. A SQLite file is replaced only by a whole new one and kept as ``*.bak``;
         on a server the runs of the presets that the journals belong to are deleted first."""
         paths = list(journals)
+        reading = SyncResult()
+        presets = {record.preset for record in load_records(paths, reading)}
         try:
+            if not presets:
+                raise ToolError(f"{self.address}: no journal to make it from. {KEPT}")
             if self.address.database is not None:
                 return self._rebuild_sqlite(self.address.database, paths)
-            presets = {record.preset for record in load_records(paths, SyncResult())}
             with self.address.turn(), self._tracker() as tracker:
                 for experiment in tracker.experiments().values():
                     for run in list(tracker.runs(experiment, OURS)):
                         if run.tags.get("preset", "") in presets:
                             tracker.delete_run(run.id)
         except ToolError as error:
-            return SyncResult(reached=False, problems=[str(error)])
+            return SyncResult(reached=False, problems=[*reading.problems, str(error)])
         return self.sync(paths)
 
     def _rebuild_sqlite(self, database: Path, journals: list[Path]) -> SyncResult:
-        # A new name each time: MLflow remembers in a process which files it has given a schema.
-        fresh = database.with_name(f".{database.name}.{uuid.uuid4().hex}.new")
+        from alignlens.tracking.renewal import renew
+
+        def build(fresh: Path) -> SyncResult:
+            result = Store(f"sqlite:///{fresh}", self._results).sync(journals)
+            if not result.reached:
+                result.problems[-1] = f"{result.problems[-1].replace(fresh.name, database.name)} {KEPT}"
+            return result
+
         try:
-            with self.address.turn():
-                for stale in database.parent.glob(f".{database.name}.*"):
-                    stale.unlink()
-                old_files = list((database.parent / "mlartifacts" / PREFIX).glob("*/*"))
-                result = Store(f"sqlite:///{fresh}").sync(journals)
-                fresh.with_suffix(".lock").unlink(missing_ok=True)
-                if not result.reached:
-                    fresh.unlink(missing_ok=True)
-                    return result
-                if database.exists():
-                    database.replace(database.with_name(database.name + ".bak"))
-                fresh.replace(database)
-                for files in old_files:
-                    shutil.rmtree(files, ignore_errors=True)
+            with unwinding(), self.address.turn():
+                return renew(database, build)
         except OSError as error:
-            raise ToolError(f"{self.address}: cannot be rebuilt ({error}).") from None
-        return result
+            raise ToolError(f"{self.address}: cannot be rebuilt ({self.address.hide(str(error))}). {KEPT}") from None
 
     @contextmanager
     def _tracker(self) -> Iterator[Tracker]:
         """Yields the open store; whatever the tracker does wrong becomes a one-line ``ToolError``."""
-        self.address.check()
+        self.address.check(thorough=not self._is_checked)
+        self._is_checked = True
         _silence(self.address)
         from alembic.util import CommandError
+        from google.protobuf.json_format import ParseError
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
@@ -238,9 +255,23 @@ class Store:
             client: Any = MlflowClient(tracking_uri=self.address.uri, registry_uri=self.address.uri)
             yield Tracker(client, self.address)
         # ImportError: the driver of the database that the URI names is not installed.
-        except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError) as error:
+        # ParseError: what answers is no MLflow.
+        except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError, ParseError) as error:
             reason = self.address.hide(str(error))[:_REASON]
             raise ToolError(f"{self.address}: the tracker failed ({type(error).__name__}: {reason}).") from None
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Tells what is wrong with one run from what is wrong with the store, which would hit all others too."""
+    from requests import HTTPError
+    from sqlalchemy.exc import DatabaseError, DataError, IntegrityError
+
+    if isinstance(error, HTTPError):
+        return error.response is not None and error.response.status_code in _REFUSING
+    cause = error.__cause__
+    if isinstance(cause, DatabaseError) and not isinstance(cause, DataError | IntegrityError):
+        return False
+    return getattr(error, "error_code", None) in _REFUSALS
 
 
 def _silence(address: Address) -> None:

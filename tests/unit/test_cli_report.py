@@ -46,7 +46,7 @@ def add_run(root: Path, aligner: str) -> None:
         scores = count_hits(read_links(path), gold).scores()
         rows.append({
             "links": name, "kind": "symmetrised" if name == "union" else "direction", "aer": scores.aer,
-            "aer_low": scores.aer - 1, "aer_high": scores.aer + 1, "precision": scores.precision,
+            "aer_low": max(scores.aer - 1, 0), "aer_high": min(scores.aer + 1, 100), "precision": scores.precision,
             "recall": scores.recall, "f1": scores.f1, "links_count": 3, "sure": 2, "possible": 3,
         })  # fmt: skip
     folder = root / "scores" / run
@@ -182,7 +182,7 @@ def broken(results: Path, name: str, text: str) -> None:
         ("scores/toy/hmm/offline/all/metrics.json", "{}", "'dataset' is missing"),
         ("links/toy/hmm/offline/all/union.pharaoh", "0-0\n", "union.pharaoh"),
         ("links/toy/hmm/offline/all/union.pharaoh", "0-0\n0-9\n", "union.pharaoh:2"),
-        ("benchmarks/align/toy/hmm/offline/all/xx-yy.tsv", "x\n1\n", "not a Snakemake benchmark"),
+        ("benchmarks/align/toy/hmm/offline/all/xx-yy.tsv", "x\n1\n", "xx-yy.tsv:1: no column s"),
         ("data/toy/test.target", "one\n", "test.target"),
         ("data/toy/preparation.json", "[", "preparation.json:1: not JSON"),
     ],

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
 import io
 import logging
+import lzma
 import socket
 import tarfile
 import threading
 import zipfile
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from alignlens.corpora import download as downloading
 from alignlens.corpora.download import download
@@ -22,10 +27,12 @@ from alignlens.corpora.fetch import Places, fetch, read_manifest, where
 from alignlens.corpora.registry import DataFile, Dataset, TextPair
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import write_json
+from alignlens.io.text import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PACKERS = ("gz", "bz2", "xz")  # a plain tar has no checksum
 BODY = bytes(range(256)) * 4096  # 1 MiB, so that it arrives in several blocks
 
 
@@ -339,6 +346,101 @@ def test_broken_archives(tmp_path: Path) -> None:
         text_of(tmp_path, tar_of({"list": b"a b\n"}), member=("list",), list_column=3)
 
 
+def zip_of(entries: list[tuple[str | zipfile.ZipInfo, bytes]]) -> bytes:
+    """Returns an archive."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def changed(content: bytes, offset: int, value: int) -> bytes:
+    """Returns a zip of one member with a field of both its headers changed; offset counts in the local one."""
+    data, central = bytearray(content), content.index(b"PK\x01\x02")
+    data[offset : offset + 2] = data[central + offset + 2 : central + offset + 4] = value.to_bytes(2, "little")
+    return bytes(data)
+
+
+def link_in_zip() -> zipfile.ZipInfo:
+    """Returns the entry of a symlink, whose content is where it leads."""
+    info = zipfile.ZipInfo("a")
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    return info
+
+
+def link_in_tar() -> bytes:
+    """Returns an archive with a symlink."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo("a")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(info)
+    return out.getvalue()
+
+
+PLAIN_ZIP = zip_of([("a", b"text\n" * 1000)])
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (changed(PLAIN_ZIP, 6, 1), "is encrypted"),
+        (changed(PLAIN_ZIP, 8, 97), "compression"),
+        (PLAIN_ZIP[: len(PLAIN_ZIP) // 2], "truncated or damaged archive, or none at all"),
+        (b"PK\x03\x04 no archive", "truncated or damaged archive, or none at all"),
+        (b"text\n" * 100, "truncated or damaged archive, or none at all"),
+        (b"", "the file is empty"),
+        (bz2.compress(b"x" * 10_000)[:-20], "truncated or damaged archive"),
+        (bz2.compress(tar_of({"a": b"x" * 10_000}, "w"))[:60], "truncated or damaged archive"),
+        (lzma.compress(tar_of({"a": b"x" * 10_000}, "w"))[:60], "truncated or damaged archive"),
+        (zip_of([(link_in_zip(), b"/etc/passwd")]), "'a' is a link or a device"),
+        (link_in_tar(), "'a' is a link or a device"),
+        (zip_of([("a", b"one\n"), ("b", b"two\n")]).replace(b"b", b"a"), "member 'a' is there 2 times"),
+        (zip_of([("a", bytes(1 << 27))]), "holds more than 67,108,864 bytes"),
+        (gzip.compress(tar_of({"a": bytes(1 << 27)}, "w"), 1), "holds more than 67,108,864 bytes"),
+        (zip_of([("a", gzip.compress(bytes(1 << 27)))]), "holds more than 67,108,864 bytes"),
+    ],
+)
+def test_archives_that_cannot_be_used_are_one_line(tmp_path: Path, content: bytes, problem: str) -> None:
+    with pytest.raises(InputError) as caught:
+        text_of(tmp_path, content, member=("a",))
+    assert problem in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'packed'}: ")
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache").glob("text-*"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_archives_give_the_text_or_one_line(tmp_path: Path, data: st.DataObject) -> None:
+    text = "eins zwei drei\n" * 50
+    packed = data.draw(
+        st.sampled_from([zip_of([("a", text.encode())]), *(tar_of({"a": text.encode()}, f"w:{m}") for m in PACKERS)])
+    )
+    damaged = bytearray(packed)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
+    cut = data.draw(st.integers(0, len(packed)))
+    with suppress(InputError):
+        assert text_of(tmp_path, bytes(damaged[:cut]), member=("a",)) == text
+
+
+def test_unpacked_text_is_sealed(tmp_path: Path) -> None:
+    text_of(tmp_path, tar_of({"a": b"eins\n"}), member=("a",))
+    (text,) = (tmp_path / "cache").glob("text-*")
+    text.write_text("zwei\n")
+    with pytest.raises(InputError, match="damaged or changed"):
+        read_lines(text)
+
+
+def test_encoding_that_nobody_knows(tmp_path: Path) -> None:
+    for name in ("klingon", "hex", "undefined", "a\0b"):
+        with pytest.raises(InputError, match="unknown encoding"):
+            text_of(tmp_path, b"a\n", encoding=name)
+    assert text_of(tmp_path, "ab\ncd\n".encode("utf-16"), encoding="utf-16") == "ab\ncd\n"
+
+
 def test_encoding_and_markup(tmp_path: Path) -> None:
     assert text_of(tmp_path, "daß\n\nä\n".encode("latin-1"), encoding="iso-8859-1", skip_blank=True) == "daß\nä\n"
     snum = b"<s snum=0001> ms. h <b> </s>\n<s snum=0002> two </s>\n"
@@ -352,14 +454,20 @@ def test_encoding_and_markup(tmp_path: Path) -> None:
 
 
 def test_manifest_must_fit_the_dataset(tmp_path: Path) -> None:
-    wanted = dataset(DataFile(path="a"))
-    write_json(tmp_path / "m.json", {"test.source": "a", "test.target": "a"})
-    assert read_manifest(tmp_path / "m.json", wanted)["test.source"] == "a"
+    here = str(tmp_path / "a")
+    Path(here).write_text("text\n")
+    wanted = dataset(DataFile(path=here))
+    write_json(tmp_path / "m.json", {"test.source": here, "test.target": here})
+    assert read_manifest(tmp_path / "m.json", wanted)["test.source"] == here
+    for wrong in ({"test.source": here, "test.target": 3}, {"test.source": f"{here}x", "test.target": here}):
+        write_json(tmp_path / "m.json", wrong)
+        with pytest.raises(InputError, match=r"which is no file\. Make it again with: alignlens data fetch"):
+            read_manifest(tmp_path / "m.json", wanted)
     write_json(tmp_path / "m.json", {"test.source": "a"})
     with pytest.raises(InputError, match="not the manifest of mine"):
         read_manifest(tmp_path / "m.json", wanted)
     (tmp_path / "m.json").write_text("{")
-    with pytest.raises(InputError, match="not a manifest"):
+    with pytest.raises(InputError, match=r"m\.json:1: not JSON"):
         read_manifest(tmp_path / "m.json", wanted)
     with pytest.raises(InputError, match="no such file"):
         read_manifest(tmp_path / "none.json", wanted)

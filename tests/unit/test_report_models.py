@@ -239,16 +239,20 @@ def test_a_failed_training_is_told_with_its_last_words(results: Path) -> None:
     ("name", "text", "told"),
     [
         ("models/toy/xx-yy/lstm/1/model/model.json", "{", "model.json:1: not JSON"),
-        ("models/toy/xx-yy/lstm/1/model/model.json", "[]", "model.json:1: not a mapping"),
-        ("models/toy/xx-yy/lstm/1/model/model.json", '{"spec": {}}', "model.json: spec.architecture is missing"),
-        ("models/toy/xx-yy/lstm/1/model/curves.csv", "a,b\n1,2\n", "curves.csv:1: no columns update"),
+        ("models/toy/xx-yy/lstm/1/model/model.json", "[]", "model.json: not a JSON object"),
+        ("models/toy/xx-yy/lstm/1/model/model.json", '{"spec": {}}', "model.json: 'architecture' is missing"),
+        ("models/toy/xx-yy/lstm/1/model/curves.csv", "a,b\n1,2\n", "curves.csv:1: no column update"),
         (
             "models/toy/xx-yy/lstm/1/model/curves.csv",
             "update,dev_loss,dev_accuracy,dev_bleu\n1,x,,\n",
-            "curves.csv:2: not a number",
+            "curves.csv:2: 'x' is not a number",
         ),
-        ("translations/toy/xx-yy/lstm/1/bleu.json", "", "bleu.json: the file is empty"),
-        ("translations/toy/xx-yy/lstm/1/forced.json", '{"accuracy": "high"}', "forced.json: accuracy is 'high'"),
+        ("translations/toy/xx-yy/lstm/1/bleu.json", "", "make it again with: alignlens bleu"),
+        (
+            "translations/toy/xx-yy/lstm/1/forced.json",
+            '{"accuracy": "high"}',
+            "forced.json: unexpected value (accuracy is 'high', not a number)",
+        ),
         ("translations/toy/xx-yy/lstm/1/test.txt", "one\n", "test.txt:2: 1 lines, but"),
     ],
 )

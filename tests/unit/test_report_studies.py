@@ -126,9 +126,9 @@ def test_print_needs_no_heavy_library_for_studies(studied: Path) -> None:
     ("text", "told"),
     [
         ("{", "not JSON"),
-        ("{}", "'study' is missing"),
-        ("[]", "not the summary of a study"),
-        ("null", "not the summary"),
+        ("{}", "'claims' is missing"),
+        ("[]", "not a JSON object"),
+        ("null", "not a JSON object"),
     ],
 )
 def test_damaged_summaries_are_named(studied: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import http.client
 import logging
+import re
 import shutil
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +28,9 @@ PAUSES = (1.0, 2.0, 4.0)
 _TIMEOUT = 60.0
 _BLOCK = 1 << 18
 _ADVICE = "Check the network and run it again (it resumes), or give a copy with --mirror DIR or ALIGNLENS_MIRROR."
+
+_TAG = re.compile(rb'"[\x21\x23-\x7e]*"')
+_LENGTH = re.compile("[0-9]{1,18}")
 
 _log = logging.getLogger(__name__)
 
@@ -79,20 +84,23 @@ def _transfer_with_retries(url: str, part: Path, size: int | None) -> None:
 
 def _transfer(url: str, part: Path, size: int | None) -> None:
     """Appends what is missing of ``url`` to ``part``."""
-    have = _size(part)
     headers = {"User-Agent": f"alignlens/{__version__}", "Accept-Encoding": "identity"}
     validator = _validator(part)
+    tag = validator.read_bytes() if validator.is_file() else b""
+    if tag and not _TAG.fullmatch(tag):
+        _forget(part)  # Nobody knows which version the part belongs to.
+    have = _size(part)
     if have:
         headers["Range"] = f"bytes={have}-"
-        if validator.is_file():
-            headers["If-Range"] = validator.read_text(encoding="ascii")
+        if tag:
+            headers["If-Range"] = tag.decode("ascii")
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
             if response.status != 206 or not _starts_at(response, have):
                 have = 0  # The server knows no ranges, or the file has changed: from the beginning.
-            tag = response.headers.get("ETag", "")
-            if tag.startswith('"') and tag.isascii():
-                validator.write_text(tag, encoding="ascii")
+            tag = response.headers.get("ETag", "").encode("utf-8")
+            if _TAG.fullmatch(tag):
+                validator.write_bytes(tag)
             else:
                 validator.unlink(missing_ok=True)
             _receive(response, url, part, have, size)
@@ -111,13 +119,15 @@ def _transfer(url: str, part: Path, size: int | None) -> None:
         ) from None
     except urllib.error.URLError as error:
         raise _Interrupted(str(error.reason)) from None
-    except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
+    except (ValueError, UnicodeError) as error:
+        raise InputError(f"no address that can be fetched ({error}).", url, advice="Check url.") from None
+    except (ConnectionError, TimeoutError, ssl.SSLError, http.client.HTTPException) as error:
         raise _Interrupted(str(error) or type(error).__name__) from None
 
 
 def _receive(response: http.client.HTTPResponse, url: str, part: Path, have: int, size: int | None) -> None:
     length = response.headers.get("Content-Length")
-    total = have + int(length) if length is not None and length.isdecimal() else size
+    total = have + int(length) if length is not None and _LENGTH.fullmatch(length) else size
     name = url.rsplit("/", 1)[-1]
     _log.info("fetching %s from %s (%s)%s", name, url, _human(total), f", {_human(have)} here" if have else "")
     free = shutil.disk_usage(part.parent).free

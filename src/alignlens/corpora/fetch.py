@@ -14,6 +14,7 @@ from alignlens.corpora.download import download
 from alignlens.corpora.unpack import unpack
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
+from alignlens.io.documents import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MIRROR_VARIABLE = "ALIGNLENS_MIRROR"
 DEFAULT_CACHE = Path("results/cache")
+
+_FETCH_AGAIN = "Make it again with: alignlens data fetch."
 
 _log = logging.getLogger(__name__)
 
@@ -128,16 +131,12 @@ class Verified:
 
 def read_manifest(path: Path | str, dataset: Dataset) -> Mapping[str, str]:
     """Returns a manifest written by ``alignlens data fetch``, checked for the roles of the dataset."""
-    path = Path(path)
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice="Run alignlens data fetch.") from None
-    except ValueError as error:
-        raise InputError(f"not a manifest ({error}).", path, advice="Run alignlens data fetch again.") from None
-    wanted = set(dataset.files())
-    if not isinstance(manifest, dict) or set(manifest) != wanted:
-        raise InputError(f"not the manifest of {dataset.name}.", path, advice="Run alignlens data fetch again.")
+    manifest = read_json(path, _FETCH_AGAIN)
+    if set(manifest) != set(dataset.files()):
+        raise InputError(f"not the manifest of {dataset.name}.", path, advice=_FETCH_AGAIN)
+    for role, found in manifest.items():
+        if not isinstance(found, str) or not Path(found).is_file():
+            raise InputError(f"{role} is {str(found)[:200]!r}, which is no file.", path, advice=_FETCH_AGAIN)
     return manifest
 
 

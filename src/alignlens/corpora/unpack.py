@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import html
+import io
+import lzma
 import re
+import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
+from collections import Counter
 from fnmatch import fnmatchcase
+from stat import S_ISLNK
 from typing import IO, TYPE_CHECKING, cast
 
 from alignlens.errors import InputError, nearest
@@ -18,33 +25,115 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from _typeshed import WriteableBuffer
+
     from alignlens.corpora.registry import DataFile
 
 _SNUM = re.compile(r"^<s[^>]*>|</s>\s*$")
 _SEG = re.compile(r"^\s*<seg[^>]*>(.*?)</seg>\s*$")
 _TED_TEXT = re.compile(r"</?(?:title|description)>")
 _TED_HEADER = re.compile(r"^\s*</?(?:url|talkid|keywords|speaker|reviewer|translator|doc)\b")
+_GZIP_MAGIC = b"\x1f\x8b"
+_AGAIN = "Remove it and fetch it again."
+# What the readers of archives raise for damage, besides errors without a number of the operating system.
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    OverflowError,
+)
+# Text becomes a tenth when it is packed, seldom a fiftieth; what grows more is no text.
+_MOST_GROWTH = 100
+_ALWAYS_ALLOWED = 1 << 26
+_TAR_HEADER = 512
+_BLOCK = 1 << 20
 
 
 def unpack(path: Path, file: DataFile, target: Path) -> None:
     """Writes the text that ``file`` describes, found in the archive or marked-up file ``path``, to ``target``."""
-    with atomic_path(target) as temporary, temporary.open("wb") as out:
+    _check_encoding(file, path)
+    with atomic_path(target, seal="always") as temporary, temporary.open("wb") as out:
         try:
-            for stream in _streams(path, _members(path, file)):
-                _copy(stream, out, file)
-        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, gzip.BadGzipFile, EOFError) as error:
+            room = _Room.of(path, temporary)
+            for stream in _streams(path, _members(path, file, room), room):
+                _copy(stream, out, file, path)
+        except _DAMAGE as error:
+            raise _damaged(error, path) from None
+        except OSError as error:
+            if error.errno not in (None, errno.EINVAL):
+                raise
+            raise _damaged(error, path) from None
+
+
+def _damaged(error: Exception, path: Path) -> InputError:
+    if isinstance(error, RuntimeError):  # how zipfile tells encryption and methods that it does not know
+        return InputError(f"cannot be unpacked ({_short(error)}).", path, advice="Unpack and pack it again, plainly.")
+    return InputError(f"truncated or damaged archive, or none at all ({_short(error)}).", path, advice=_AGAIN)
+
+
+def _short(error: Exception) -> str:
+    """Returns the first line of a message; tarfile lists all that it tried."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(":.")
+
+
+class _Room:
+    """How many bytes may still come out of an archive: a small one can hold terabytes."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self._path, self._most, self._left = path, most, most
+
+    @classmethod
+    def of(cls, path: Path, target: Path) -> _Room:
+        growth = max(_MOST_GROWTH * path.stat().st_size, _ALWAYS_ALLOWED)
+        return cls(path, min(growth, shutil.disk_usage(target.parent).free))
+
+    def take(self, count: int) -> None:
+        """Raises if more came out than there is room for."""
+        self._left -= count
+        if self._left < 0:
             raise InputError(
-                f"truncated or damaged archive ({error}).", path, advice="Remove it and fetch it again."
-            ) from None
+                f"holds more than {self._most:,} bytes: it would fill the disk, or is no text.",
+                self._path,
+                advice="Check where it comes from, or make room.",
+            )
+
+    def again(self) -> _Room:
+        """Returns as much room as there was at the beginning."""
+        return _Room(self._path, self._most)
 
 
-def _members(path: Path, file: DataFile) -> list[str]:
+class _Counted(io.RawIOBase):
+    """A stream of which no more can be read than there is room for."""
+
+    def __init__(self, stream: IO[bytes], room: _Room) -> None:
+        self._stream, self._room = stream, room
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fills the buffer as far as there is something left to read."""
+        space = memoryview(buffer)
+        block = self._stream.read(len(space))
+        self._room.take(len(block))
+        space[: len(block)] = block
+        return len(block)
+
+
+def _members(path: Path, file: DataFile, room: _Room) -> list[str]:
     """Returns the members to read: those declared, or those that the declared one lists."""
     if file.list_column is None:
         return list(file.member)
     names = []
-    for stream in _streams(path, file.member):
-        for number, line in enumerate(stream.read().decode(file.encoding).splitlines(), start=1):
+    for stream in _streams(path, file.member, room):
+        for number, line in _lines(stream, file, file.member[0]):
             cells = line.split()
             if cells and len(cells) < file.list_column:
                 raise InputError(f"no column {file.list_column}.", file.member[0], number, "Check list_column.")
@@ -52,63 +141,96 @@ def _members(path: Path, file: DataFile) -> list[str]:
     return names
 
 
-def _streams(path: Path, members: Sequence[str]) -> Iterator[IO[bytes]]:
+def _streams(path: Path, members: Sequence[str], room: _Room) -> Iterator[io.BufferedReader]:
     """Yields the members of an archive in the order asked for, or the file itself if none is asked for."""
     if not members:
         with path.open("rb") as stream:
-            yield stream
+            yield _unzipped(stream, room)
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            for name in _matching(archive.namelist(), members, path):
+            files = [entry for entry in archive.infolist() if not entry.is_dir()]
+            others = {entry.filename for entry in files if S_ISLNK(entry.external_attr >> 16)}
+            for name in _matching([entry.filename for entry in files], others, members, path):
                 with archive.open(name) as stream:
-                    yield stream
+                    yield _unzipped(stream, room)
     else:
         with tarfile.open(path, "r:*") as tar:
-            names = {member.name.removeprefix("./"): member for member in tar if member.isfile()}
-            for name in _matching(names, members, path):
-                extracted = tar.extractfile(names[name])
+            entries = [(entry.name.removeprefix("./"), entry) for entry in _listed(tar, room.again())]
+            others, by_name = {name for name, entry in entries if not entry.isfile()}, dict(entries)
+            for name in _matching([name for name, _ in entries], others, members, path):
+                extracted = tar.extractfile(by_name[name])
                 if extracted is not None:
                     with extracted:
-                        yield extracted
+                        yield _unzipped(extracted, room)
 
 
-def _matching(names: Iterable[str], patterns: Sequence[str], path: Path) -> Iterator[str]:
-    names = sorted(names)
+def _listed(tar: tarfile.TarFile, room: _Room) -> Iterator[tarfile.TarInfo]:
+    """Yields what is in an archive, without folders; to list it is to unpack it."""
+    for entry in tar:
+        room.take(_TAR_HEADER + max(entry.size, 0))
+        if not entry.isdir():
+            yield entry
+    # The checksum of what is packed stands behind the end of the archive.
+    while tar.fileobj is not None and (block := tar.fileobj.read(_BLOCK)):
+        room.take(len(block))
+
+
+def _matching(names: Iterable[str], others: set[str], patterns: Sequence[str], path: Path) -> Iterator[str]:
+    counts = Counter(names)
     for pattern in patterns:
-        found = [name for name in names if fnmatchcase(name, pattern)]
+        found = [pattern] if pattern in counts else sorted(name for name in counts if fnmatchcase(name, pattern))
         if not found:
-            raise InputError(f"no member {pattern!r}{nearest(pattern, names)}.", path, advice="Check member.")
-        yield from found
+            raise InputError(f"no member {pattern!r}{nearest(pattern, counts)}.", path, advice="Check member.")
+        for name in found:
+            if name in others:
+                raise InputError(f"member {name!r} is a link or a device, no file.", path, advice="Check member.")
+            if counts[name] > 1:
+                raise InputError(f"member {name!r} is there {counts[name]} times.", path, advice="Pack it again.")
+            yield name
 
 
-def _copy(stream: IO[bytes], out: IO[bytes], file: DataFile) -> None:
+def _unzipped(stream: IO[bytes], room: _Room) -> io.BufferedReader:
+    """Returns the content of a stream, which may be gzip once more."""
+    reader: io.BufferedReader = io.BufferedReader(_Counted(stream, room))
+    if reader.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
+        content = cast("IO[bytes]", gzip.GzipFile(fileobj=reader))
+        return io.BufferedReader(_Counted(content, room))
+    return reader
+
+
+def _copy(stream: io.BufferedReader, out: IO[bytes], file: DataFile, path: Path) -> None:
     """Appends the text of one stream; what needs no conversion is copied in blocks, for it may be large."""
-    if stream.read(2) == b"\x1f\x8b":
-        stream.seek(0)
-        with gzip.open(stream) as text:
-            _append(cast("IO[bytes]", text), out, file)
-    else:
-        stream.seek(0)
-        _append(stream, out, file)
-
-
-def _append(stream: IO[bytes], out: IO[bytes], file: DataFile) -> None:
     if (file.encoding, file.markup, file.skip_blank) == ("utf-8", "none", False):
         last = b"\n"
-        while block := stream.read(1 << 20):
+        while block := stream.read(_BLOCK):
             out.write(block)
             last = block[-1:]
         if last != b"\n":
             out.write(b"\n")
         return
-    for raw in stream:
-        try:
-            line = raw.decode(file.encoding)
-        except UnicodeDecodeError as error:
-            raise InputError(f"not {file.encoding} ({error.reason}).", file.name, advice="Check encoding.") from None
+    for _, line in _lines(stream, file, path):
         text = _text(line.rstrip("\r\n"), file.markup)
         if text is not None and not (file.skip_blank and not text.strip()):
             out.write(text.encode("utf-8") + b"\n")
+
+
+def _check_encoding(file: DataFile, path: Path) -> None:
+    try:
+        io.TextIOWrapper(io.BytesIO(b""), encoding=file.encoding).read()
+    except (LookupError, ValueError):
+        raise InputError(f"unknown encoding {file.encoding!r}.", path, advice="Check encoding.") from None
+
+
+def _lines(stream: io.BufferedReader, file: DataFile, path: Path | str) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a stream with their numbers, decoded; only LF ends a line."""
+    number = 0
+    try:
+        for number, line in enumerate(io.TextIOWrapper(stream, encoding=file.encoding, newline="\n"), start=1):
+            yield number, line
+    except UnicodeError as error:
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        problem = f"not {file.encoding} ({reason}), in or after line {number + 1}."
+        raise InputError(problem, path, advice="Check encoding.") from None
 
 
 def _text(line: str, markup: str) -> str | None:

@@ -6,11 +6,12 @@ Prepared text is measured by ``data/{dataset}/preparation.json`` (pairs, words) 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.corpora.registry import PartOfTrain
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
 from alignlens.plan import SIDES, SPLITS
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from alignlens.corpora.registry import Dataset
     from alignlens.plan import Plan
 
+_PREPARE_AGAIN = "Delete it and make it again with: alignlens data prepare, or run the pipeline again."
+_SEGMENT_AGAIN = "Delete its folder and make it again with: alignlens subwords segment, or run the pipeline again."
 #: Of text that nobody has declared or seen: sentence pairs, words of a sentence, pieces of a word.
 ASSUMED_PAIRS = {"train": 1_000_000, "dev": 1_000, "test": 500}
 ASSUMED_WORDS = 25.0
@@ -80,13 +83,13 @@ def sizes_of(plan: Plan) -> Sizes:
     texts: dict[tuple[str, str], Text] = {}
     assumed = []
     for dataset in plan.settings.datasets:
-        report = _json(plan.root / "data" / dataset.name / "preparation.json")
+        report = _read_prepared(plan.root / "data" / dataset.name / "preparation.json")
         declared = {split: _declared(plan, dataset, split) for split in SPLITS}
         if report is None:
             assumed.append(f"{dataset.name}, not prepared yet: {'; '.join(map(str, declared.values()))}")
         segmented = True
         for split in SPLITS:
-            counted = declared[split].counted() if report is None else _counted(report["splits"][split])
+            counted = declared[split].counted() if report is None else report[split]
             pieces = [_pieces(plan, dataset.name, split, side) for side in SIDES]
             segmented = segmented and None not in pieces
             texts[dataset.name, split] = _text(counted, pieces)
@@ -134,10 +137,21 @@ def _declared(plan: Plan, dataset: Dataset, split: str) -> _Declared:
     return _Declared(split, pairs, dataset.words.get(split), most)
 
 
+def _read_prepared(path: Path) -> dict[str, _Counted] | None:
+    """Returns what preparation counted by split, or None if it has not been."""
+    if not path.is_file():
+        return None
+    content = read_json(path, _PREPARE_AGAIN)
+    with taking(path, _PREPARE_AGAIN):
+        splits = values.mapping(content, "splits")
+        return {split: _counted(values.mapping(splits, split)) for split in SPLITS}
+
+
 def _counted(split: Mapping[str, Any]) -> _Counted:
     """Returns what preparation counted."""
-    read, written = (split["words"][side] / max(1, split["pairs"]) for side in SIDES)
-    return _Counted(float(split["pairs"]), (read, written))
+    pairs, words = values.whole(split, "pairs"), values.mapping(split, "words")
+    read, written = (values.whole(words, side) / max(1, pairs) for side in SIDES)
+    return _Counted(float(pairs), (read, written))
 
 
 def _text(counted: _Counted, pieces: Sequence[float | None]) -> Text:
@@ -150,9 +164,9 @@ def _text(counted: _Counted, pieces: Sequence[float | None]) -> Text:
 
 def _pieces(plan: Plan, dataset: str, split: str, side: str) -> float | None:
     """Returns the mean pieces of a segmented sentence with its end."""
-    store = _json(plan.root / "tokens" / dataset / f"{split}.{side}" / "store.json")
-    return None if store is None else store["tokens"] / max(1, store["sentences"]) + 1
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    path = plan.root / "tokens" / dataset / f"{split}.{side}" / "store.json"
+    if not path.is_file():
+        return None
+    store = read_json(path, _SEGMENT_AGAIN)
+    with taking(path, _SEGMENT_AGAIN):
+        return values.whole(store, "tokens") / max(1, values.whole(store, "sentences")) + 1

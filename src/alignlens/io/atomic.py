@@ -18,7 +18,7 @@ import stat
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import InputError
 from alignlens.io.checksum import sha256_of
@@ -104,10 +104,11 @@ def destination(path: Path | str) -> Path | None:
 
 
 @contextmanager
-def atomic_path(path: Path | str, seal: bool = True) -> Iterator[Path]:
+def atomic_path(path: Path | str, seal: bool | Literal["always"] = True) -> Iterator[Path]:
     """Yields a temporary path; renames it to ``path`` if the block succeeds, removes it otherwise.
 
-    With ``seal`` a step of the pipeline leaves a checksum beside the file; one that checks itself needs none.
+    With ``seal`` a step of the pipeline leaves a checksum beside the file; one that checks itself needs none, and one
+    that nobody edits, and whose damage nobody would see, ``always`` gets one.
     """
     name, final = Path(path), destination(path)
     if final is None:
@@ -116,7 +117,8 @@ def atomic_path(path: Path | str, seal: bool = True) -> Iterator[Path]:
         return
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(final)
-    sealed = seal and seals_files() and not any(final.is_relative_to(folder) for folder in _open_folders)
+    wanted = seal == "always" or (seal and seals_files())
+    sealed = wanted and not any(final.is_relative_to(folder) for folder in _open_folders)
     with _named(name, temporary):
         try:
             yield temporary

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 from alignlens.errors import ConfigError, InputError
+from alignlens.io.documents import read_json
 
 #: Model types whose layers have ``attention.self.value`` and ``attention.output.dense``.
 SUPPORTED = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
@@ -33,12 +33,8 @@ def model_type(folder: Path) -> str:
     path = folder / "config.json"
     if not folder.is_dir():
         raise InputError("no such folder.", folder, advice=f"Name a Hugging Face folder, or {', '.join(PACKAGED)}.")
-    try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        advice = "Name a folder with config.json, weights and tokenizer."
-        raise InputError(f"cannot be read ({' '.join(str(error).split())}).", path, advice=advice) from None
-    found = config.get("model_type") if isinstance(config, dict) else None
+    found = read_json(path, "Name a folder with config.json, weights and tokenizer.").get("model_type")
     if found not in SUPPORTED:
-        raise ConfigError(f"{path}: model type {found!r} is not supported; those that work: {', '.join(SUPPORTED)}")
+        told = repr(found)[:60]
+        raise ConfigError(f"{path}: model type {told} is not supported; those that work: {', '.join(SUPPORTED)}")
     return str(found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 import sys
 from dataclasses import dataclass
@@ -13,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from alignlens.alignment.gold import Gold, read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.errors import InputError
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
+from alignlens.io.tables import read_table
 from alignlens.io.text import check_equal_counts, read_lines, words
+from alignlens.studies.results import interval_of, pair_of
 from alignlens.tracking.records import FAILED, KILLED, SUFFIX, find_journals, is_alive, read_journal
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from alignlens.tracking.records import RunRecord
 
 _LOG_LINES = 20
+_SCORE_AGAIN = "Delete it and make it again with: alignlens score, or run the pipeline again."
+_NOT_MEASURED = ("", "NA", "-")
 
 
 @dataclass(frozen=True, order=True)
@@ -141,45 +145,36 @@ def prepared_datasets(results: Path) -> list[str]:
 def read_metrics(path: Path | str) -> ScoredRun:
     """Returns the content of a metrics file; what is missing or no number is an error with its name."""
     path = Path(path)
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-        run = RunId(*(str(content[name]) for name in ("dataset", "aligner", "text", "size")))
-        first, second = content["pair"]
+    content = read_json(path, _SCORE_AGAIN)
+    with taking(path, _SCORE_AGAIN):
         return ScoredRun(
-            run=run,
-            pair=(str(first), str(second)),
-            train_pairs=int(content["train_pairs"]),
-            sentences=int(content["sentences"]),
-            rows=tuple(_row(row) for row in content["rows"]),
-            interval=dict(content.get("interval", {})),
+            run=RunId(*(values.name(content, name) for name in ("dataset", "aligner", "text", "size"))),
+            pair=pair_of(content),
+            train_pairs=values.whole(content, "train_pairs"),
+            sentences=values.whole(content, "sentences", least=1),
+            rows=tuple(_row(row) for row in values.mappings(content, "rows")),
+            interval=interval_of(content),
             changed=path.stat().st_mtime,
         )
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, "Run alignlens score again.") from None
-    except KeyError as error:
-        raise InputError(f"{error} is missing.", path, advice="Run alignlens score again.") from None
-    except (TypeError, ValueError) as error:
-        raise InputError(f"unexpected value ({error}).", path, advice="Run alignlens score again.") from None
 
 
 def _row(content: dict[str, Any]) -> Row:
+    def percent(key: str) -> float:
+        return values.number_or_nan(content, key, 0, 100)
+
     return Row(
-        links=str(content["links"]),
-        kind=str(content["kind"]),
-        aer=_number(content["aer"]),
-        aer_low=_number(content["aer_low"]),
-        aer_high=_number(content["aer_high"]),
-        precision=_number(content["precision"]),
-        recall=_number(content["recall"]),
-        f1=_number(content["f1"]),
-        links_count=int(content["links_count"]),
-        sure=int(content["sure"]),
-        possible=int(content["possible"]),
+        links=values.text(content, "links"),
+        kind=values.text(content, "kind"),
+        aer=percent("aer"),
+        aer_low=percent("aer_low"),
+        aer_high=percent("aer_high"),
+        precision=percent("precision"),
+        recall=percent("recall"),
+        f1=percent("f1"),
+        links_count=values.whole(content, "links_count"),
+        sure=values.whole(content, "sure"),
+        possible=values.whole(content, "possible"),
     )
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def read_test_set(results: Path, dataset: str, runs: Iterable[ScoredRun]) -> TestSet:
@@ -218,27 +213,30 @@ def read_jobs(results: Path, records: Iterable[RunRecord]) -> list[Job]:
 
 def _read_benchmark(path: Path, name: Path) -> Job:
     """Returns the job of a benchmark file; several repetitions give their mean."""
-    table = list(csv.DictReader(read_lines(path), delimiter="\t"))
-    if not table or "s" not in table[0]:
-        raise InputError("not a Snakemake benchmark.", path, 1, "Delete it and run the rule again.")
+    advice = "Delete it; the next run of the rule makes it again."
+    table = read_table(path, advice, ("s",), delimiter="\t")
+    if not table:
+        raise InputError("not a Snakemake benchmark: no measurement.", path, 1, advice)
     rule, *job = name.parts
-    return Job(
-        rule,
-        "/".join(job) or rule,
-        _mean(row["s"] for row in table),
-        _mean(row.get("max_rss") for row in table),
-        "benchmark",
-    )
+    with taking(path, advice):
+        return Job(
+            rule,
+            "/".join(job) or rule,
+            _mean(row["s"] for row in table),
+            _mean(row.get("max_rss") for row in table),
+            "benchmark",
+        )
 
 
-def _mean(values: Iterable[str | None]) -> float | None:
+def _mean(found: Iterable[str | None]) -> float | None:
     """Returns the mean of what was measured; jobs of a moment leave NA, a dash, or zero memory."""
     numbers = []
-    for value in values:
-        try:
-            number = float(value or "nan")
-        except ValueError:
+    for text in found:
+        if text is None or text in _NOT_MEASURED:
             continue
+        number = float(text)
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{text!r} is no measurement")
         if number > 0:
             numbers.append(number)
     return sum(numbers) / len(numbers) if numbers else None

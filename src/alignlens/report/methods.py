@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignlens.attribution.registry import in_order, plain
-from alignlens.errors import InputError
-from alignlens.io.text import read_lines
+from alignlens.attribution.registry import in_order, parse, plain
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
 from alignlens.studies.protocol import DING, FORCED
 from alignlens.studies.results import ModelRun, Results, Score, read_results, without_noise_seed
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from alignlens.studies.results import Dataset
 
 COST_FILES = "attributions/*/*/*/forced/*/cost.json"
-_ADVICE = "Measure again with: alignlens cost."
+_ADVICE = "Delete it and measure again with: alignlens cost, or run the pipeline again."
 
 
 @dataclass(frozen=True)
@@ -86,26 +85,20 @@ def read_compared(results: Path) -> Compared:
 def read_costs(path: Path) -> list[MethodCost]:
     """Returns the costs in a file, which belong to the model and direction that its path names."""
     *_, dataset, model, seed, _, direction, _ = path.parts
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-        threads = int(content["threads"])
-        return [_cost(row, threads, (dataset, model, seed, direction)) for row in content["methods"]]
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, _ADVICE) from None
-    except KeyError as error:
-        raise InputError(f"{error} is missing.", path, advice=_ADVICE) from None
-    except (TypeError, ValueError) as error:
-        raise InputError(f"unexpected value ({error}).", path, advice=_ADVICE) from None
+    content = read_json(path, _ADVICE)
+    with taking(path, _ADVICE):
+        threads = values.whole(content, "threads", least=1)
+        return [_cost(row, threads, (dataset, model, seed, direction)) for row in values.mappings(content, "methods")]
 
 
 def _cost(row: dict[str, Any], threads: int, names: tuple[str, str, str, str]) -> MethodCost:
     return MethodCost(
         *names,
-        method=without_noise_seed(str(row["method"])),
-        seconds=float(row["seconds_per_100"]),
-        cpu_seconds=float(row["cpu_seconds_per_100"]),
-        forward_passes=float(row["forward_passes"]),
-        backward_passes=float(row["backward_passes"]),
-        sentences=int(row["sentences"]),
+        method=parse(without_noise_seed(values.text(row, "method"))).text,
+        seconds=values.number(row, "seconds_per_100", 0),
+        cpu_seconds=values.number(row, "cpu_seconds_per_100", 0),
+        forward_passes=values.number(row, "forward_passes", 0),
+        backward_passes=values.number(row, "backward_passes", 0),
+        sentences=values.whole(row, "sentences"),
         threads=threads,
     )

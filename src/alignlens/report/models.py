@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
+import re
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alignlens.errors import InputError
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
+from alignlens.io.tables import read_table
 from alignlens.io.text import check_equal_counts, read_lines
 from alignlens.tracking.records import SUFFIX
 
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
     from alignlens.tracking.records import RunRecord
 
 MEASURES = ("dev_loss", "dev_accuracy", "dev_bleu")
-_AGAIN = "Delete the folder and run the same command again."
+PREPARE_AGAIN = "Delete it and make it again with: alignlens data prepare, or run the pipeline again."
+_AGAIN = "Delete its folder and make it again with: alignlens train, or run the pipeline again."
+_BLEU_AGAIN = "Delete it and make it again with: alignlens bleu, or run the pipeline again."
+_FORCE_AGAIN = "Delete it and make it again with: alignlens force, or run the pipeline again."
+_WHOLE = re.compile("[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True, order=True)
@@ -93,7 +100,7 @@ def read_models(
 def _id_of(results: Path, folder: Path) -> ModelId:
     """Returns which model a folder ``models/{dataset}/{direction}/{model}/{seed}/model`` is."""
     parts = folder.relative_to(results).parts if folder.is_relative_to(results) else ()
-    if len(parts) != 6 or not parts[4].isdecimal():
+    if len(parts) != 6 or not _WHOLE.fullmatch(parts[4]):
         raise InputError(
             "is not a model of these results.",
             folder,
@@ -105,53 +112,47 @@ def _id_of(results: Path, folder: Path) -> ModelId:
 def _read_model(results: Path, folder: Path, journals: dict[Path, RunRecord]) -> TrainedModel:
     name = _id_of(results, folder)
     scores = results / "translations" / str(name)
-    bleu, forced = scores / "bleu.json", scores / "forced.json"
     record = journals.get(folder.with_name(f"{folder.name}{SUFFIX}"))
-    card = folder / "model.json"
-    return TrainedModel(
-        id=name,
-        architecture=str(_value(card, "spec", "architecture")),
-        parameters=int(_number(card, "parameters")),
-        updates=int(_number(card, "updates")),
-        epochs=_number(card, "epochs"),
-        kept=str(_value(card, "kept")),
-        dev_loss=_number(card, "best", "dev_loss"),
-        accuracy=_number(forced, "accuracy") if forced.is_file() else math.nan,
-        perplexity=_number(forced, "perplexity") if forced.is_file() else math.nan,
-        bleu=_number(bleu, "bleu") if bleu.is_file() else math.nan,
-        signature=str(_value(bleu, "signature")) if bleu.is_file() else "",
-        seconds=record.latest.get("seconds", math.nan) if record else math.nan,
-        tokens_per_second=_usual_speed(record) if record else math.nan,
-        changed=card.stat().st_mtime,
-    )
+    path = folder / "model.json"
+    card = read_json(path, _AGAIN)
+    bleu, signature = _read_bleu(scores / "bleu.json")
+    accuracy, perplexity = _read_forced(scores / "forced.json")
+    with taking(path, _AGAIN):
+        return TrainedModel(
+            id=name,
+            architecture=values.text(values.mapping(card, "spec"), "architecture"),
+            parameters=values.whole(card, "parameters"),
+            updates=values.whole(card, "updates"),
+            epochs=values.number(card, "epochs", 0),
+            kept=values.text(card, "kept"),
+            dev_loss=values.number(values.mapping(card, "best"), "dev_loss"),
+            accuracy=accuracy,
+            perplexity=perplexity,
+            bleu=bleu,
+            signature=signature,
+            seconds=record.latest.get("seconds", math.nan) if record else math.nan,
+            tokens_per_second=_usual_speed(record) if record else math.nan,
+            changed=path.stat().st_mtime,
+        )
 
 
-def _value(path: Path, *keys: str) -> Any:
-    """Returns what a JSON file has under a key, or under a key of a key."""
-    value: Any = _read_json(path)
-    for key in keys:
-        if not isinstance(value, dict) or key not in value:
-            raise InputError(f"{'.'.join(keys)} is missing.", path, advice=_AGAIN)
-        value = value[key]
-    return value
+def _read_bleu(path: Path) -> tuple[float, str]:
+    """Returns BLEU and its signature; nan where nobody measured it."""
+    if not path.is_file():
+        return math.nan, ""
+    content = read_json(path, _BLEU_AGAIN)
+    with taking(path, _BLEU_AGAIN):
+        # Rounding lets a perfect score be a little more than 100.
+        return values.number(content, "bleu", 0, 100.001), values.text(content, "signature")
 
 
-def _number(path: Path, *keys: str) -> float:
-    value = _value(path, *keys)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{'.'.join(keys)} is {value!r}, not a number.", path, advice=_AGAIN)
-    return float(value)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Returns the mapping in a file."""
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, _AGAIN) from None
-    if not isinstance(content, dict):
-        raise InputError("not a mapping.", path, 1, _AGAIN)
-    return content
+def _read_forced(path: Path) -> tuple[float, float]:
+    """Returns accuracy and perplexity of forced decoding; nan where nobody measured them."""
+    if not path.is_file():
+        return math.nan, math.nan
+    content = read_json(path, _FORCE_AGAIN)
+    with taking(path, _FORCE_AGAIN):
+        return values.number_or_nan(content, "accuracy", 0, 1), values.number_or_nan(content, "perplexity", 0)
 
 
 def _usual_speed(record: RunRecord) -> float:
@@ -166,17 +167,24 @@ def read_curve(results: Path, name: ModelId) -> Curve:
     points: dict[str, list[tuple[int, float]]] = {measure: [] for measure in MEASURES}
     if not path.is_file():
         return Curve(name, points)
-    rows = csv.DictReader(read_lines(path))
-    if not {"update", *MEASURES} <= set(rows.fieldnames or ()):
-        raise InputError(f"no columns update, {', '.join(MEASURES)}.", path, 1, _AGAIN)
-    for number, row in enumerate(rows, start=2):
-        try:
-            for measure in MEASURES:
-                if row[measure]:
-                    points[measure].append((int(row["update"]), float(row[measure])))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"not a number ({error}).", path, number, _AGAIN) from None
+    for number, row in enumerate(read_table(path, _AGAIN, ("update", *MEASURES)), start=2):
+        for measure in MEASURES:
+            if row[measure]:
+                points[measure].append((_update(row["update"], path, number), _measured(row[measure], path, number)))
     return Curve(name, points)
+
+
+def _update(text: str, path: Path, line: int) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise InputError(f"update {text[:60]!r} is not a number.", path, line, _AGAIN)
+    return int(text)
+
+
+def _measured(text: str, path: Path, line: int) -> float:
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{text[:60]!r} is not a number.", path, line, _AGAIN)
+    return number
 
 
 def read_samples(results: Path, models: Sequence[TrainedModel], dataset: str, count: int) -> list[Sample]:
@@ -213,8 +221,11 @@ def _sides(results: Path, dataset: str, direction: str) -> tuple[Path, Path]:
 def _is_reverse(results: Path, dataset: str, direction: str) -> bool:
     """Returns whether a direction translates from the dataset's target side, as its preparation report tells."""
     path = results / "data" / dataset / "preparation.json"
-    pair = _read_json(path).get("pair") if path.is_file() else None
-    return isinstance(pair, list) and direction == "-".join(reversed(pair))
+    if not path.is_file():
+        return False
+    content = read_json(path, PREPARE_AGAIN)
+    with taking(path, PREPARE_AGAIN):
+        return direction == "-".join(reversed(values.texts(content, "pair")))
 
 
 def evenly_spaced(lengths: Sequence[int], count: int, shortest: int = 4, longest: int = 30) -> list[int]:

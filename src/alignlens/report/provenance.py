@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from datetime import UTC, datetime
@@ -10,8 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from alignlens import __version__
-from alignlens.errors import InputError
-from alignlens.io.text import read_lines
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
+from alignlens.report.models import PREPARE_AGAIN
 from alignlens.report.render import Cell, Table
 
 if TYPE_CHECKING:
@@ -72,13 +72,32 @@ def read_preparation(results: Path, dataset: str) -> dict[str, Any] | None:
     path = results / "data" / dataset / "preparation.json"
     if not path.is_file():
         return None
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, "Prepare the data again.") from None
-    if not isinstance(content, dict):
-        raise InputError("not a preparation report.", path, 1, "Prepare the data again.")
+    content = read_json(path, PREPARE_AGAIN)
+    with taking(path, PREPARE_AGAIN):
+        _check_report(content)
     return content
+
+
+def _check_report(content: dict[str, Any]) -> None:
+    """Raises unless what the tables show has the types that they expect; much of it may be missing."""
+    splits = values.mapping(content, "splits") if "splits" in content else {}
+    for split in splits:
+        counts = values.mapping(splits, split)
+        counted = [counts, *(values.mapping(counts, key) for key in ("words", "dropped") if key in counts)]
+        for each in counted:
+            for key in each:
+                if key not in ("words", "dropped", "links"):
+                    values.whole(each, key)
+    inputs = values.mapping(content, "inputs") if "inputs" in content else {}
+    for role in inputs:
+        entry = values.mapping(inputs, role)
+        values.text(entry, "name"), values.text(entry, "sha256")
+    files = values.mapping(content, "files") if "files" in content else {}
+    for name in files:
+        values.text(files, name)
+    for key in _TOLD:
+        if key in content and not isinstance(content[key], bool | str):
+            values.texts(content, key)
 
 
 def preparation_table(reports: Mapping[str, dict[str, Any]]) -> Table:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from alignlens.errors import InputError
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
 from alignlens.report.render import Cell, Table, html
 
 if TYPE_CHECKING:
@@ -61,42 +61,36 @@ def summary_files(results: Path) -> list[Path]:
 
 def read_study(path: Path) -> StudySummary:
     """Returns a study; what is damaged raises InputError."""
-    advice = "Make it again with: alignlens study."
-    try:
-        content = json.loads(path.read_bytes())
+    advice = "Delete it and make it again with: alignlens study, or run the pipeline again."
+    content = read_json(path, advice)
+    with taking(path, advice):
+        claims = values.mapping(content, "claims")
         return StudySummary(
-            name=str(content["study"]),
-            title=str(content["title"]),
+            name=values.text(content, "study"),
+            title=values.text(content, "title"),
             # The folder may have moved since the summary was written.
             page=path.parent / PAGE,
-            claims={verdict: int(content["claims"][verdict]) for verdict in _VERDICTS},
-            datasets=tuple(_dataset(entry) for entry in content["error_rates"]),
-            intervals=tuple(map(str, content["intervals"])),
+            claims={verdict: values.whole(claims, verdict) for verdict in _VERDICTS},
+            datasets=tuple(_dataset(entry) for entry in values.mappings(content, "error_rates")),
+            intervals=values.texts(content, "intervals"),
         )
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice=advice) from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, advice) from None
-    except KeyError as error:
-        raise InputError(f"{error} is missing.", path, advice=advice) from None
-    except (OSError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"not the summary of a study ({error}).", path, advice=advice) from None
 
 
 def _dataset(entry: dict[str, Any]) -> StudyDataset:
-    columns = tuple(map(str, entry["columns"]))
+    columns = values.texts(entry, "columns")
     rows = tuple(
-        (str(row["architecture"]), str(row["method"]), tuple(_error_rate(cell) for cell in row["cells"]))
-        for row in entry["rows"]
+        (values.text(row, "architecture"), values.text(row, "method"), tuple(map(_error_rate, row["cells"])))
+        for row in values.mappings(entry, "rows")
     )
     if any(len(cells) != len(columns) for _, _, cells in rows):
         raise ValueError(f"not every row has {len(columns)} cells")
-    return StudyDataset(str(entry["dataset"]), tuple(map(str, entry["pair"])), int(entry["sentences"]), columns, rows)
+    sentences = values.whole(entry, "sentences")
+    return StudyDataset(values.text(entry, "dataset"), values.texts(entry, "pair"), sentences, columns, rows)
 
 
 def _error_rate(cell: dict[str, Any]) -> ErrorRate:
-    aer, low, high = (math.nan if cell[name] is None else float(cell[name]) for name in ("mean", "low", "high"))
-    return ErrorRate(aer, low, high, str(cell["reason"]))
+    aer, low, high = (values.number_or_nan(cell, name, 0, 100) for name in ("mean", "low", "high"))
+    return ErrorRate(aer, low, high, values.text(cell, "reason"))
 
 
 def study_tables(study: StudySummary) -> list[Table]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.io.text import read_lines
+from alignlens.io.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +35,14 @@ class Claim:
 @cache
 def claims_of(study: str) -> tuple[Claim, ...]:
     """Returns the statements of a paper."""
-    return tuple(Claim(**row) for row in published_rows(study, "claims.csv"))
+    names = [field.name for field in fields(Claim)]
+    rows = published_rows(study, "claims.csv", names)
+    return tuple(Claim(**{name: row[name] for name in names}) for row in rows)
 
 
-def published_rows(study: str, name: str) -> list[dict[str, str]]:
+def published_rows(study: str, name: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
     """Returns the rows of a file of published numbers."""
-    return list(csv.DictReader(read_lines(_PUBLISHED / study / name)))
+    return read_table(_PUBLISHED / study / name, "Install alignlens again.", columns)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignlens.errors import InputError
-from alignlens.io.text import read_lines
+from alignlens.attribution.registry import parse
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
 from alignlens.studies.protocol import DEV, DING, FORCED, FREE, Protocol, published_pair
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 MODEL_FILES = "attributions/*/*/*/*/metrics.json"
 ALIGNER_FILES = "scores/*/*/*/*/metrics.json"
-_ADVICE = "Delete it and run the pipeline again."
+_ADVICE = "Delete it and make it again with: alignlens score or alignlens score-methods, or run the pipeline again."
+_NATURAL = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,8 @@ def read_results(folder: Path) -> Results:
     intervals: list[str] = []
     noise: Counter[tuple[float, int]] = Counter()
     for path in [*sorted(folder.glob(ALIGNER_FILES)), *sorted(folder.glob(MODEL_FILES))]:
-        content = _content(path)
-        try:
+        content = read_json(path, _ADVICE)
+        with taking(path, _ADVICE):
             dataset = _dataset(content)
             if "aligner" in content:
                 aligners.append(_aligner_run(content))
@@ -151,12 +153,8 @@ def read_results(folder: Path) -> Results:
                 models.append(_model_run(content))
                 if content["decoding"] != DEV:  # it has sentences of its own
                     datasets[dataset.name] = dataset
-                noise.update(_noise(content["rows"]))
+                noise.update(_noise(values.mappings(content, "rows")))
             intervals.append(_interval(content))
-        except KeyError as error:
-            raise InputError(f"{error} is missing.", path, advice=_ADVICE) from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"unexpected value ({error}).", path, advice=_ADVICE) from None
     return Results(
         folder,
         tuple(datasets[name] for name in sorted(datasets)),
@@ -172,30 +170,25 @@ def score_folder(results: Path, dataset: str, model: str, seed: str, decoding: s
     return results / "attributions" / dataset / model / seed / decoding / direction / "scores"
 
 
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise InputError(f"not JSON ({error.msg}).", path, error.lineno, _ADVICE) from None
-    if not isinstance(content, dict):
-        raise InputError("not a metrics file.", path, 1, _ADVICE)
-    return content
+def pair_of(content: dict[str, Any]) -> tuple[str, str]:
+    """Returns the two languages of a metrics file."""
+    pair = content["pair"]
+    first, second = pair.split("-") if isinstance(pair, str) else values.texts(content, "pair")
+    return first, second
 
 
 def _dataset(content: dict[str, Any]) -> Dataset:
-    pair = content["pair"]
-    first, second = pair.split("-") if isinstance(pair, str) else pair
-    return Dataset(str(content["dataset"]), (str(first), str(second)), int(content["sentences"]))
+    return Dataset(values.text(content, "dataset"), pair_of(content), values.whole(content, "sentences", least=1))
 
 
 def _aligner_run(content: dict[str, Any]) -> AlignerRun:
     return AlignerRun(
-        dataset=str(content["dataset"]),
-        aligner=str(content["aligner"]),
-        text=str(content["text"]),
-        size=str(content["size"]),
-        train_pairs=int(content["train_pairs"]),
-        scores={str(row["links"]): _score(row) for row in content["rows"]},
+        dataset=values.text(content, "dataset"),
+        aligner=values.text(content, "aligner"),
+        text=values.text(content, "text"),
+        size=values.name(content, "size"),
+        train_pairs=values.whole(content, "train_pairs"),
+        scores={values.text(row, "links"): _score(row) for row in values.mappings(content, "rows")},
     )
 
 
@@ -203,15 +196,16 @@ def _model_run(content: dict[str, Any]) -> ModelRun:
     if content["decoding"] not in (FORCED, FREE, DEV):
         raise ValueError(f"decoding {content['decoding']!r}")
     scores: dict[tuple[str, str, str], list[Score]] = {}
-    for row in content["rows"]:
-        key = (without_noise_seed(str(row["method"])), str(row["extraction"]), str(row["links"]))
-        scores.setdefault(key, []).append(_score(row))
+    for row in values.mappings(content, "rows"):
+        method, extraction, links = (values.text(row, name) for name in ("method", "extraction", "links"))
+        parse(method)  # a name that nobody knows is damage
+        scores.setdefault((without_noise_seed(method), extraction, links), []).append(_score(row))
     return ModelRun(
-        dataset=str(content["dataset"]),
-        model=str(content["model"]),
-        architecture=str(content["architecture"]),
-        seed=str(content["seed"]),
-        decoding=str(content["decoding"]),
+        dataset=values.text(content, "dataset"),
+        model=values.text(content, "model"),
+        architecture=values.text(content, "architecture"),
+        seed=values.name(content, "seed"),
+        decoding=values.text(content, "decoding"),
         scores={key: sorted(found, key=lambda score: score.noise_seed) for key, found in scores.items()},
     )
 
@@ -222,16 +216,17 @@ def without_noise_seed(method: str) -> str:
 
 
 def _score(row: dict[str, Any]) -> Score:
+    parameters = values.mapping(row, "parameters") if "parameters" in row else {}
     return Score(
-        aer=_number(row["aer"]),
-        low=_number(row["aer_low"]),
-        high=_number(row["aer_high"]),
-        precision=_number(row["precision"]),
-        recall=_number(row["recall"]),
-        links=int(row["links_count"]),
-        entropy=_number(row.get("entropy")),
-        noise_seed=int(row.get("parameters", {}).get("seed", 1)),
-        score_mean=_number(row.get("score_mean")),
+        aer=_percent(row, "aer"),
+        low=_percent(row, "aer_low"),
+        high=_percent(row, "aer_high"),
+        precision=_percent(row, "precision"),
+        recall=_percent(row, "recall"),
+        links=values.whole(row, "links_count"),
+        entropy=_optional(row, "entropy"),
+        noise_seed=values.whole(parameters, "seed") if "seed" in parameters else 1,
+        score_mean=_optional(row, "score_mean"),
         causes=_causes(row),
     )
 
@@ -239,25 +234,38 @@ def _score(row: dict[str, Any]) -> Score:
 def _causes(row: dict[str, Any]) -> CauseScore | None:
     if row.get("cause_hits") is None:
         return None
-    return CauseScore(*(_number(row[f"cause_{name}"]) for name in ("hits", "low", "high", "chance")))
+    return CauseScore(*(_percent(row, f"cause_{name}") for name in ("hits", "low", "high", "chance")))
 
 
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
+def _percent(row: dict[str, Any], key: str) -> float:
+    return values.number_or_nan(row, key, 0, 100)
+
+
+def _optional(row: dict[str, Any], key: str) -> float:
+    return values.number_or_nan(row, key) if key in row else math.nan
+
+
+def interval_of(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns level, samples and seed of the interval of a metrics file; nothing if it does not tell all three."""
+    found = values.mapping(content, "interval") if "interval" in content else {}
+    if not {"level", "samples", "seed"} <= found.keys():
+        return {}
+    level = values.number(found, "level", 0, 100)
+    return {"level": level, "samples": values.whole(found, "samples"), "seed": values.whole(found, "seed")}
 
 
 def _interval(content: dict[str, Any]) -> str:
-    found = content.get("interval", {})
-    if not {"level", "samples", "seed"} <= found.keys():
+    found = interval_of(content)
+    if not found:
         return ""
     return f"{found['level']:g} % bootstrap interval over sentences ({found['samples']} samples, seed {found['seed']})"
 
 
 def _natural(text: str) -> tuple[int, str]:
-    return (int(text), "") if text.isdecimal() else (1 << 62, text)
+    return (int(text), "") if _NATURAL.fullmatch(text) else (1 << 62, text)
 
 
 def _noise(rows: Iterable[dict[str, Any]]) -> list[tuple[float, int]]:
     """Returns the noise of the tables: that of methods which no curve varies."""
     smoothed = (row["parameters"] for row in rows if row.get("name") in ("smoothed_attention", "li_smoothgrad"))
-    return [(float(parameters["sigma"]), int(parameters["n"])) for parameters in smoothed]
+    return [(values.number(each, "sigma", 0), values.whole(each, "n", least=1)) for each in smoothed]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from alignlens.errors import InputError
 from alignlens.studies.claims import Finding
+from alignlens.studies.kobayashi2020.encoder_files import STATISTICS, read_encoder_files
 from alignlens.studies.kobayashi2020.encoder_rules import RULES
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
 
@@ -21,8 +18,7 @@ if TYPE_CHECKING:
 
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
-_FILES = "encoders/**/statistics.json"
-_ADVICE = "Delete its folder and run the pipeline again."
+_FILES = f"encoders/**/{STATISTICS}"
 
 
 @dataclass(frozen=True)
@@ -46,12 +42,8 @@ def read_encoders(folder: Path) -> list[EncoderResult]:
 
 
 def _read(path: Path) -> EncoderResult:
-    try:
-        statistics = json.loads(path.read_bytes())
-        with np.load(path.with_name("points.npz")) as points:
-            return EncoderResult(str(statistics["facts"]["encoder"]), statistics, dict(points))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not the statistics of an encoder ({error}).", path, advice=_ADVICE) from None
+    statistics, points = read_encoder_files(path.parent)
+    return EncoderResult(str(statistics["facts"]["encoder"]), statistics, points)
 
 
 def judge_encoders(found: Sequence[EncoderResult]) -> dict[str, Finding]:

@@ -107,7 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != _DEBUG]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
-    args = _parser(verb, module).parse_args(arguments)
+    parser = _parser(verb, module)
+    args = parser.parse_args(arguments)
+    _check_given(parser, args)
     try:
         with exit_on_error(verb, debug):
             status = _run(verb, module, args)
@@ -132,6 +134,13 @@ def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
     parser.add_argument(_DEBUG, action="store_true", help="show the traceback of an error")
     module.configure(parser)
     return parser
+
+
+def _check_given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Raises for an option that was given an empty text: a variable of a shell that is not set, most often."""
+    for name, value in vars(args).items():
+        if value == "" and parser.get_default(name) != "":
+            parser.error(f"argument --{name.replace('_', '-')}: an empty text")
 
 
 def _run(verb: str, module: ModuleType, args: argparse.Namespace) -> int | None:

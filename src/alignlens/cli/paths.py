@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.errors import ConfigError
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import destination
 
 if TYPE_CHECKING:
     import argparse
@@ -48,7 +49,10 @@ def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
         for path in _paths(value)
         if os.path.lexists(path)
     ]
+    for _, path in (*files, *folders):
+        _check_parents(path)
     for place, (name, path) in enumerate(files):
+        destination(path)
         refuse_same(_option(name), path, read)
         _refuse_twice(name, path, files[:place])
     for place, (name, path) in enumerate(folders):
@@ -57,6 +61,17 @@ def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
                 raise ConfigError(
                     f"{_option(name)} {path}: would replace {_option(other)} {inner}. Name another folder."
                 )
+
+
+def _check_parents(path: Path) -> None:
+    """Raises if a file stands where a folder would have to be made."""
+    for parent in path.parents:
+        if os.path.lexists(parent):
+            if not parent.is_dir():
+                raise InputError(
+                    "is not a folder.", parent, advice=f"{path} cannot be made in it; choose another place."
+                )
+            return
 
 
 def refuse_same(told: str, path: Path | str, read: Iterable[tuple[str, Path]]) -> None:

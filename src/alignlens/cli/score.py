@@ -76,8 +76,6 @@ def run(args: argparse.Namespace) -> None:
         names = _names(args.links)
         scored = score_rows(list(counted.values()), gold, interval)
         rows = [{**_named(names[path], about), **row} for path, row in zip(counted, scored, strict=True)]
-        if args.per_sentence:
-            _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
         result: dict[str, Any] = {
             **about,
             "sentences": len(gold),
@@ -93,6 +91,8 @@ def run(args: argparse.Namespace) -> None:
             result = {**result, **rows[0], "interval": {**limits, **result["interval"]}}
         else:
             result["rows"] = rows
+        if args.per_sentence:
+            _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
         if args.out:
             write_json(args.out, {**result, "rows": rows})
         _record(journal, about, rows, args)

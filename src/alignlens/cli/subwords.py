@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.errors import ToolError
+from alignlens.errors import InputError, ToolError
 from alignlens.io.atomic import atomic_path
 from alignlens.io.limits import COVERAGE, PAIRS, VOCABULARY
 from alignlens.io.progress import Progress
@@ -162,6 +162,8 @@ def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
             if tokens:
                 tokens.append(segmented.ids)
             progress.advance()
+        if not counts["lines"]:
+            raise InputError("the file is empty.", args.input, advice="Expected one sentence per line.")
     return counts
 
 

@@ -170,7 +170,8 @@ class Registry:
 
 
 def _datasets(data: Any, schema: Mapping[str, Any], label: str) -> dict[str, Dataset]:
-    data = {} if data is None else data
+    if data is None:
+        raise ConfigError(f"{label} no dataset in it. Expected datasets by name; see docs/data.md.")
     check(data, schema, label)
     return {name: _dataset(name, value, label) for name, value in data.items()}
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
+import pickle
 import signal
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from alignlens.errors import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
 Result = TypeVar("Result")
 
@@ -28,32 +29,33 @@ def in_child(function: Callable[[], Result], what: str, advice: str, silent: boo
     The child dies with this process, and if this process is interrupted. It must not use threads that were started
     before: a fork does not copy them.
     """
-    from multiprocessing import get_context
-
-    context = get_context("fork")
-    incoming, outgoing = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(function, outgoing, os.getpid(), silent), daemon=True)
-    child.start()
-    outgoing.close()  # Ours, so that the end of the child is the end of its answer.
-    answered = False
+    incoming, outgoing = os.pipe()
+    parent = os.getpid()
+    for stream in (sys.stdout, sys.stderr):  # What waits there would be written by both.
+        stream.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(incoming)
+        _work(function, outgoing, parent, silent)
+    os.close(outgoing)  # Ours, so that the end of the child is the end of its answer.
     try:
-        result, error = incoming.recv()
-        answered = True
-    except EOFError:
-        child.join()
-        raise ToolError(f"{what} crashed ({_cause(child.exitcode)}). {advice}") from None
-    finally:
-        if not answered:
-            child.kill()
-        child.join()
-        incoming.close()
+        with os.fdopen(incoming, "rb") as pipe:
+            answer = pipe.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise ToolError(f"{what} crashed ({_cause(os.waitstatus_to_exitcode(status))}). {advice}")
+    result, error = pickle.loads(answer)
     if error is not None:
         raise error
-    answer: Result = result
-    return answer
+    found: Result = result
+    return found
 
 
-def _work(function: Callable[[], Any], outgoing: Connection, parent: int, silent: bool) -> None:
+def _work(function: Callable[[], Any], outgoing: int, parent: int, silent: bool) -> NoReturn:
     """What the child does; its answer is a pair of result and error."""
     _die_with(parent)
     # Ctrl-C reaches all processes of a terminal; what it means is the parent's to say.
@@ -64,13 +66,22 @@ def _work(function: Callable[[], Any], outgoing: Connection, parent: int, silent
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in _STANDARD_OUTPUTS:
             os.dup2(nowhere, stream)
-    result, failure = None, None
+    status = 1
     try:
-        result = function()
+        with os.fdopen(outgoing, "wb") as pipe:
+            pipe.write(_answer(function))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        status = 0
+    finally:
+        os._exit(status)  # What else is to be done at the end of a process is the parent's.
+
+
+def _answer(function: Callable[[], Any]) -> bytes:
+    try:
+        return pickle.dumps((function(), None))
     except BaseException as error:  # Whatever it is, the parent raises it.
-        failure = error
-    outgoing.send((result, failure))
-    outgoing.close()
+        return pickle.dumps((None, error))
 
 
 def _die_with(parent: int) -> None:

@@ -196,9 +196,19 @@ def _line(mark: Any) -> int | None:
 def _parsed_json(text: str) -> Any:
     """Returns the content of a JSON text; raises ``ValueError`` with what is wrong."""
     try:
+        if "\\u" in text:
+            _check_characters(text)
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _check_characters(text: str) -> None:
+    """Raises for half a character, which JSON can spell and nobody can write."""
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a surrogate, which is half a character") from None
 
 
 def _no_number(name: str) -> None:

@@ -72,14 +72,17 @@ class Address:
             hidden = hidden.replace(self._parts.password, "***")
         return redacted(escaped(" ".join(hidden.split())))
 
-    def keeps(self, location: str | None) -> bool:
-        """Tells whether files at ``location`` lie where this store has them; only of a SQLite file we know that."""
-        if self.database is None or self.artifacts is None:
-            return True
-        if not location or escaped(location) != location:
+    def was_moved(self, location: str | None) -> bool:
+        """Tells whether ``location`` is a folder of files as we make them, but of a store at another place.
+
+        A folder that somebody has chosen for an experiment of their own is theirs to choose.
+        """
+        if self.database is None or self.artifacts is None or not location or escaped(location) != location:
             return False
-        place = unquote(urlsplit(location).path) if location.startswith("file:") else location
-        return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self.artifacts))
+        place = Path(unquote(urlsplit(location).path) if location.startswith("file:") else location)
+        if place.parts[-3:-1] != (FILES, "alignlens"):
+            return False
+        return not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self.artifacts))
 
     def check(self, thorough: bool = True) -> None:
         """Raises within seconds if nothing answers there, where MLflow itself would try for minutes.

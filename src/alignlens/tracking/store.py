@@ -81,8 +81,8 @@ class Tracker:
                     self._client.restore_experiment(experiment.experiment_id)
                 name = experiment.name.removeprefix(PREFIX)
                 ids[name] = experiment.experiment_id
-                if not self._address.keeps(experiment.artifact_location):
-                    self._strange[experiment.experiment_id] = str(experiment.artifact_location)
+                if self._address.was_moved(experiment.artifact_location):
+                    self._strange[experiment.experiment_id] = experiment.artifact_location
                 for key, value in experiment_tags(name).items():
                     if key not in experiment.tags:
                         self._client.set_experiment_tag(experiment.experiment_id, key, value)

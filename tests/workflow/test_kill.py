@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import pytest
@@ -35,3 +37,20 @@ def test_killed_again_and_again_it_ends_as_undisturbed_on_all_cores(finished: Wo
     assert sorted(str(run["key"]) for run in runs) == sorted(str(run["key"]) for run in finished.mlflow_runs())
     assert not list(workspace.results.rglob(".*.tmp")), "temporary files of killed jobs are left"
     assert "Nothing to be done" in workspace.snakemake("--cores", "all").stderr
+
+
+def test_jobs_that_outlive_their_killed_workflow_and_the_next_one_end_with_the_same_bytes(
+    finished: Workspace, workspace: Workspace
+) -> None:
+    models = [str(path.relative_to(finished.folder)) for path in sorted(finished.results.glob("models/*/*/*/*/model"))]
+    process = workspace.start("--cores", "2", *models[:2])
+    until = time.monotonic() + 400
+    while not any(workspace.results.glob("models/**/work/training")) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)  # the main process alone: its trainings go on
+    process.wait()
+    workspace.snakemake("--cores", "2", *models[:2])
+    for name in models[:2]:
+        made = {path.name: path.read_bytes() for path in (workspace.folder / name).glob("*.*")}
+        assert made == {path.name: path.read_bytes() for path in (finished.folder / name).glob("*.*")}
+    assert not list(workspace.results.glob("models/**/work"))

@@ -131,11 +131,12 @@ class Journal:
         self._open = True
         if self.path is not None:
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                place = Path(os.path.realpath(self.path))  # A symlink keeps pointing.
+                place.parent.mkdir(parents=True, exist_ok=True)
                 # A new file, not the old one emptied: a job that outlived its killed workflow may still write there.
-                if self.path.is_file():
-                    self.path.unlink()
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                if place.is_file():
+                    place.unlink()
+                self._descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             except OSError as error:
                 raise self._unwritable(error) from None
             self._signals.enter_context(unwinding())

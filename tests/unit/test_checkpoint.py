@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from alignlens.errors import InputError
-from alignlens.models.checkpoint import average, load_model, load_tensors, put_weights, save_tensors, weights_of
+from alignlens.models.checkpoint import FORMAT, average, load_model, load_tensors, put_weights, save_tensors, weights_of
 from alignlens.models.registry import build
 from alignlens.models.settings import LstmSettings, ModelSpec, TransformerSettings
 
@@ -23,7 +23,7 @@ def spec(**changes: object) -> ModelSpec:
 
 def saved(folder: Path, what: ModelSpec) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "model.json").write_text(json.dumps({"format": 1, "spec": what.as_json()}))
+    (folder / "model.json").write_text(json.dumps({"format": FORMAT, "spec": what.as_json()}))
     save_tensors(folder / "weights.safetensors", weights_of(build(what, seed=3)), {"update": 7})
     return folder
 

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from alignlens.errors import AlignlensError
@@ -77,12 +78,22 @@ def _available_memory() -> int | None:
         left = [int(fields["MemAvailable"].split()[0]) + int(fields["SwapFree"].split()[0]) << 10]
     except (OSError, KeyError, ValueError):
         return None
-    try:
-        most, used = ((_GROUPS / f"memory.{name}").read_text(encoding="ascii") for name in ("max", "current"))
-        left.append(int(most) - int(used))
-    except (OSError, ValueError):
-        pass  # no group, or one without a limit
+    for group in _control_groups():
+        # One without a limit says "max"; that of the whole machine says nothing.
+        with suppress(OSError, ValueError):
+            most, used = ((group / f"memory.{name}").read_text(encoding="ascii") for name in ("max", "current"))
+            left.append(int(most) - int(used))
     return min(left)
+
+
+def _control_groups() -> list[Path]:
+    """Returns the folders of the control group that this process is in, and of those around it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            if line.startswith("0::/"):
+                own = _GROUPS / line.removeprefix("0::/")
+                return [own, *(parent for parent in own.parents if parent.is_relative_to(_GROUPS))]
+    return [_GROUPS]
 
 
 def _used_memory() -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LONGEST_STEM = 100
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
-_MACHINE = ("/dev", "/proc")
+_STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  # names of what a process has open already
 _NEW_FOLDER = "Name a new folder."
 _open_folders: set[Path] = set()
 
@@ -94,7 +94,7 @@ def destination(path: Path | str) -> Path | None:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return Path(os.path.realpath(path))
-    if stat.S_ISREG(mode) and not str(path.absolute()).startswith(tuple(f"{place}/" for place in _MACHINE)):
+    if stat.S_ISREG(mode) and not str(path.absolute()).startswith(_STREAMS):
         return Path(os.path.realpath(path))
     if stat.S_ISDIR(mode):
         raise InputError("is a folder, and a file is to be written.", path, advice="Name a file in it.")

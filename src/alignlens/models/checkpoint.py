@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from alignlens.models.contract import Seq2Seq
 
-FORMAT = 1
+FORMAT = 2
 KIND = "trained model"
 _CARD = "model.json"
 _AGAIN = "Train the model again: alignlens train, or run the pipeline again."

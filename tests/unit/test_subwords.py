@@ -6,6 +6,7 @@ import json
 import os
 import random
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from alignlens.cli.main import main
 from alignlens.corpora.tokens import TokenStore
-from alignlens.errors import AlignlensError, ConfigError, InputError
-from alignlens.io.text import words
+from alignlens.errors import AlignlensError, ConfigError, InputError, ToolError
+from alignlens.io.text import read_lines, words
+from alignlens.subwords import spans
 from alignlens.subwords.sentencepiece_bpe import BpeSettings, check_special_ids, train, train_pair
 from alignlens.subwords.spans import Segmenter, join, word_of_piece
 
@@ -69,10 +71,12 @@ def test_every_word_keeps_its_place_and_its_letters(segmenter: Segmenter, senten
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("abcdefghijklmnopqrstuvwxyzäöüß.,-0123456789日本", min_size=1, max_size=12), max_size=10))
-def test_word_by_word_equals_the_whole_line_by_sentencepiece(model: Path, sentence: list[str]) -> None:
+def test_word_by_word_equals_the_whole_line_by_sentencepiece(
+    model: Path, segmenter: Segmenter, sentence: list[str]
+) -> None:
     line = " ".join(sentence)
     whole = sentencepiece.SentencePieceProcessor(model_proto=model.read_bytes())
-    assert Segmenter.load(model).segment(line).ids == whole.encode(line)
+    assert segmenter.segment(line).ids == whole.encode(line)
 
 
 @settings(max_examples=300, deadline=None)
@@ -172,6 +176,52 @@ def test_broken_models_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.model").write_bytes(b"")
     with pytest.raises(InputError, match="not a SentencePiece model"):
         Segmenter.load(tmp_path / "empty.model")
+
+
+def test_damaged_models_are_refused_whoever_wrote_them(tmp_path: Path) -> None:
+    train_pair(corpus(), corpus(), BpeSettings(vocab=320), tmp_path / "bpe")
+    sealed, foreign = tmp_path / "bpe/source.model", tmp_path / "foreign.model"
+    content = bytearray(sealed.read_bytes())
+    chosen = random.Random(3)
+    for _ in range(20):
+        damaged = bytearray(content)
+        damaged[chosen.randrange(len(damaged))] ^= 1 << chosen.randrange(8)
+        sealed.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"damaged: .*\(SHA-256\)\. Delete .*bpe and make it again with: alignlens"
+        ):
+            Segmenter.load(sealed)
+        foreign.write_bytes(damaged)
+        with suppress(InputError):
+            Segmenter.load(foreign)
+
+
+def test_a_model_that_crashes_the_library_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wild.model").write_bytes(b"anything")
+    monkeypatch.setattr(spans, "_processor_of", lambda path: os.abort())
+    with pytest.raises(ToolError, match=r"wild\.model: loading this SentencePiece model crashed \(SIGABRT\)"):
+        Segmenter.load(tmp_path / "wild.model")
+
+
+def test_a_line_that_is_too_long_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("der hund\n" + "ä" * (1 << 19) + " hund\n", encoding="utf-8")
+    (tmp_path / "b").write_text("the dog\nthe dog\n")
+    call = ["subwords", "train", "--vocab", "300", "--source", str(tmp_path / "a"), "--target", str(tmp_path / "b")]
+    assert main([*call, "--out", str(tmp_path / "bpe")]) == 2
+    told = capfd.readouterr().err
+    assert "a:2: a line of 1,048,581 bytes; SentencePiece takes 1,048,576 at most. Split it into sentences" in told
+    assert told.count("\n") == 1
+
+
+def test_pieces_that_lost_a_mark_are_noticed(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "text").write_text("der hund läuft\n", encoding="utf-8")
+    pieces = tmp_path / "pieces"
+    call = ["subwords", "segment", "--model", model, "--input", tmp_path / "text", "--out", pieces]
+    assert main([str(part) for part in call]) == 0
+    content = read_lines(pieces)[0]
+    pieces.write_text(content.replace(" ▁", " ", 1) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"it is not what was written.*alignlens subwords segment"):
+        read_lines(pieces)
 
 
 def _foreign_model(path: Path, **changes: object) -> None:

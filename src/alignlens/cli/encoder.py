@@ -18,6 +18,7 @@ from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS, TRIPLES
 from alignlens.io.progress import Progress
 from alignlens.models.encoder_folders import PACKAGED
+from alignlens.studies.kobayashi2020.encoder_files import KIND, POINTS, STATISTICS
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from alignlens.cli.encoder_input import EncoderInput
 
 OUTPUTS = Outputs(folders=("out",), words=("encoder",))
-KIND = "folder of encoder statistics"
-_STATISTICS = "statistics.json"
 _TRIPLES = 20_000_000
 _SMALLEST_SEQUENCE = 8
 
@@ -78,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         _write(args.out, result, points)
         numbers = _numbers(result)
         record.metrics(numbers)
-        record.artifact(args.out / _STATISTICS)
+        record.artifact(args.out / STATISTICS)
     if args.json:
         print(json.dumps({**about, **numbers}))
     else:
@@ -140,8 +139,8 @@ def _write(folder: Path, result: dict[str, Any], points: dict[str, NDArray[Any]]
     import numpy as np
 
     with atomic_directory(folder, KIND) as temporary:
-        write_json(temporary / _STATISTICS, result)
-        with (temporary / "points.npz").open("wb") as file:
+        write_json(temporary / STATISTICS, result)
+        with (temporary / POINTS).open("wb") as file:
             np.savez(file, **points)  # type: ignore[arg-type]
 
 

@@ -75,6 +75,10 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     encoder = HuggingFaceEncoder.load(folder, tokens.padding).to("cuda" if torch.cuda.is_available() else "cpu")
+    highest = max(int(sequence.ids.max()) for sequence in sequences)
+    if highest >= encoder.vocabulary:
+        problem = f"its tokenizer gives id {highest}, but its model knows {encoder.vocabulary} tokens."
+        raise InputError(problem, folder, advice="Fetch the folder again.")
     if encoder.longest is not None and args.tokens > encoder.longest:
         raise ConfigError(f"--tokens {args.tokens}: this encoder has positions for {encoder.longest} at most")
     facts: dict[str, Any] = {

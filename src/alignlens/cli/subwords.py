@@ -93,7 +93,7 @@ def _train(args: argparse.Namespace) -> None:
             group=about.get("dataset"),
         )
         source, target = read_parallel(args.source, args.target)
-        description = train_pair(source, target, settings, args.out)
+        description = train_pair(source, target, settings, args.out, (args.source, args.target))
         for side, counts in description["statistics"].items():
             job.metrics({f"{side}_{name}": value for name, value in counts.items()})
         job.artifact(args.out / "subwords.json", folder="config")
@@ -169,7 +169,8 @@ def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
 
 def _opened(stack: ExitStack, path: Path) -> TextIO:
     """Returns a file to write, which appears under its name when the stack ends without an error."""
-    temporary = stack.enter_context(atomic_path(path))
+    # Always sealed: pieces that lost a word mark are other words, and nothing else would tell.
+    temporary = stack.enter_context(atomic_path(path, seal="always"))
     return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
 
 

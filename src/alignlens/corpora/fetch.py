@@ -135,9 +135,16 @@ def read_manifest(path: Path | str, dataset: Dataset) -> Mapping[str, str]:
     if set(manifest) != set(dataset.files()):
         raise InputError(f"not the manifest of {dataset.name}.", path, advice=_FETCH_AGAIN)
     for role, found in manifest.items():
-        if not isinstance(found, str) or not Path(found).is_file():
+        if not isinstance(found, str) or not _is_file(found):
             raise InputError(f"{role} is {str(found)[:200]!r}, which is no file.", path, advice=_FETCH_AGAIN)
     return manifest
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False  # a name that no file can have
 
 
 def _cached(file: DataFile, places: Places) -> Path:

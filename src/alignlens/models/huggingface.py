@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
+
+from safetensors import SafetensorError
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.models.contract import Attention
@@ -17,6 +20,20 @@ if TYPE_CHECKING:
 
 # Not read here, so that a checkpoint may lack it.
 _POOLER = "pooler."
+# What ``transformers`` raises for a configuration or weights that it cannot use.
+_UNUSABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    ImportError,
+    ArithmeticError,
+    EOFError,
+    UnpicklingError,
+    SafetensorError,
+)
 
 
 class HuggingFaceEncoder:
@@ -27,7 +44,7 @@ class HuggingFaceEncoder:
         self._layers = list(self._model.encoder.layer)
         config = self._model.config
         self.layers, self.heads, self.dim = len(self._layers), config.num_attention_heads, config.hidden_size
-        self.padding = padding
+        self.padding, self.vocabulary = padding, int(config.vocab_size)
         self.longest: int | None = _positions(config)
         self._has_segments = config.type_vocab_size > 1
 
@@ -45,14 +62,17 @@ class HuggingFaceEncoder:
             model, told = transformers.AutoModel.from_pretrained(
                 str(folder), local_files_only=True, attn_implementation="eager", output_loading_info=True
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except _UNUSABLE as error:
             problem = f"the model cannot be loaded ({' '.join(str(error).split())[:200]})."
             raise InputError(problem, folder, advice="It needs config.json and model.safetensors.") from None
         missing = sorted(name for name in told["missing_keys"] if not name.startswith(_POOLER))
         if missing:
             problem = f"{len(missing)} weights of the model are missing, e.g. {missing[0]}."
             raise InputError(problem, folder, advice="Fetch the model again.")
-        return cls(model, padding)
+        try:
+            return cls(model, padding)
+        except (AttributeError, TypeError) as error:
+            raise InputError(f"not an encoder ({error}).", folder, advice="Take one of the BERT family.") from None
 
     @property
     def device(self) -> torch.device:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _WORD_STARTS = ("Ġ", "▁")
 _PUNCTUATION = (".", ",")
+_UNUSABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ImportError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,18 @@ class HuggingFaceTokens:
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
+            needed = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad")}
+            texts = tuple(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
+        except Exception as error:
+            # Its native part raises nothing more special than Exception for a file that it cannot read.
+            if type(error) is not Exception and not isinstance(error, _UNUSABLE):
+                raise
             problem = f"its tokenizer cannot be loaded ({' '.join(str(error).split())[:200]})."
             raise InputError(problem, folder, advice="It needs tokenizer.json, or vocab.txt.") from None
-        needed = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad")}
         missing = [name for name, number in needed.items() if number is None]
         if missing:
             problem = f"its tokenizer has no {', '.join(missing)} token."
             raise InputError(problem, folder, advice="Take an encoder of the BERT family.")
-        texts = tuple(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
         special = frozenset(tokenizer.all_special_ids)
         return cls(tokenizer, texts, needed["cls"], needed["sep"], needed["pad"], special)
 

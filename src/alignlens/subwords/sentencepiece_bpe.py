@@ -82,11 +82,20 @@ def train(lines: Sequence[str], settings: BpeSettings, what: str = "the text") -
     return model.getvalue()
 
 
-def train_pair(source: Sequence[str], target: Sequence[str], settings: BpeSettings, folder: Path) -> dict[str, Any]:
+def train_pair(
+    source: Sequence[str],
+    target: Sequence[str],
+    settings: BpeSettings,
+    folder: Path,
+    names: tuple[Path | str, Path | str] = ("source", "target"),
+) -> dict[str, Any]:
     """Writes ``folder`` with ``source.model``, ``target.model``, ``subwords.json``; returns the latter's content.
 
     The two models of a joint vocabulary are the same bytes, so that readers need not ask which kind it was.
+    ``names`` are the files to name in errors.
     """
+    for lines, name in zip((source, target), names, strict=True):
+        _check_lengths(lines, name)
     if settings.kind == "joint":
         joint = train([*source, *target], settings, "the text of both sides")
         models = {"source": joint, "target": joint}
@@ -114,13 +123,26 @@ def train_pair(source: Sequence[str], target: Sequence[str], settings: BpeSettin
 def check_special_ids(segmenter: Segmenter, path: Path | str) -> None:
     """Raises unless the control symbols of a model have our ids, as they do in models that we train."""
     expected = {UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>", PADDING_ID: "<pad>"}
-    vocabulary = segmenter.vocabulary
+    found = dict(enumerate(segmenter.vocabulary))
     for number, symbol in expected.items():
-        if vocabulary[number] != symbol:
+        if found.get(number) != symbol:
             raise InputError(
-                f"piece {number} of this SentencePiece model is {vocabulary[number]!r}, not {symbol!r}.",
+                f"piece {number} of this SentencePiece model is {found.get(number)!r}, not {symbol!r}.",
                 path,
                 advice="Token stores need a model of: alignlens subwords train.",
+            )
+
+
+def _check_lengths(lines: Sequence[str], name: Path | str) -> None:
+    """Raises for a line that SentencePiece would leave out of the training text without a word."""
+    for number, line in enumerate(lines, start=1):
+        # No character has more than four bytes; only long lines are worth encoding.
+        if 4 * len(line) > _LONGEST_LINE_BYTES and (size := len(line.encode())) > _LONGEST_LINE_BYTES:
+            raise InputError(
+                f"a line of {size:,} bytes; SentencePiece takes {_LONGEST_LINE_BYTES:,} at most.",
+                name,
+                number,
+                "Split it into sentences, or remove it from both sides.",
             )
 
 

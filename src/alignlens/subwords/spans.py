@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import sentencepiece
 
 from alignlens.errors import InputError
+from alignlens.io.children import in_child
+from alignlens.io.seals import read_seal, sidecar, verify
 from alignlens.io.text import words
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 _MARK = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SEPARATORS = b" \t\n"
+_TRAIN = "Train one with: alignlens subwords train."
 _MOST_CACHED_TYPES = 1_000_000
 
 
@@ -103,8 +106,27 @@ class Segmenter:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Returns the segmenter of a SentencePiece model file."""
-        return cls(_processor_of(path), path)
+        """Returns the segmenter of a SentencePiece model file, which may come from anywhere and be damaged."""
+        path = Path(path)
+        if not path.is_file():
+            raise InputError("no such model.", path, advice=_TRAIN)
+        verify(path)
+        if not _is_sealed(path):
+            # The library believes what it reads: only what was written here may crash nobody.
+            in_child(lambda: cls._loaded(path)._try(), f"{path}: loading this SentencePiece model", _TRAIN, silent=True)
+        return cls._loaded(path)
+
+    @classmethod
+    def _loaded(cls, path: Path) -> Self:
+        try:
+            return cls(_processor_of(path), path)
+        except (RuntimeError, ValueError, IndexError):
+            raise InputError("not a SentencePiece model, or a damaged one.", path, advice=_TRAIN) from None
+
+    def _try(self) -> None:
+        """Uses every piece once."""
+        for piece in self._vocabulary:
+            self._processor.encode(piece)
 
     def __len__(self) -> int:
         return len(self._vocabulary)
@@ -168,17 +190,17 @@ class Segmenter:
         return spelling
 
 
-def _processor_of(path: Path | str) -> Any:
+def _is_sealed(path: Path) -> bool:
+    """Tells whether a file was verified by a checksum of ours."""
+    folder = read_seal(path.parent)
+    return sidecar(path).is_file() or (folder is not None and path.name in folder.files)
+
+
+def _processor_of(path: Path) -> Any:
     """Returns the SentencePiece processor of a model file that can spell any text (byte fallback)."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("no such model.", path, advice="Train it with: alignlens subwords train.")
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
-    except RuntimeError:
-        processor = None
-    if processor is None or processor.get_piece_size() == 0:
-        raise InputError("not a SentencePiece model.", path, advice="Train it with: alignlens subwords train.")
+    processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+    if processor.get_piece_size() == 0:
+        raise InputError("not a SentencePiece model: it has no pieces.", path, advice=_TRAIN)
     if processor.piece_to_id("<0x00>") == processor.unk_id():
         raise InputError(
             "this SentencePiece model has no byte pieces, so unknown characters would be lost.",

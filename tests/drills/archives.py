@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bad_values import GROUP, writes
@@ -34,11 +35,11 @@ def drills() -> Iterator[Drill]:
 def refused_but_cache(outcome: Outcome) -> list[str]:
     """Refused; what was fetched may stay in the cache."""
     kept = {name: what for name, what in outcome.after.items() if not name.startswith("cache")}
-    return refused(Outcome(outcome.code, outcome.out, outcome.err, 0, outcome.folder, outcome.before, kept))
+    return refused(replace(outcome, after=kept))
 
 
 def _nothing_outside(outcome: Outcome) -> str | None:
-    strange = [name for name in outcome.litter if not name.startswith(("new", "cache"))]
+    strange = [name for name in outcome.new if not name.startswith(("new", "cache"))]
     return f"written elsewhere: {strange[0]}" if strange else None
 
 

@@ -55,6 +55,7 @@ class Outcome:
     folder: Path
     before: Mapping[str, str]
     after: Mapping[str, str]
+    arguments: Sequence[str] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -67,10 +68,21 @@ class Outcome:
         return [name for name, content in self.before.items() if self.after.get(name) != content]
 
     @property
+    def new(self) -> list[str]:
+        """New files, links, pipes; an empty folder is none."""
+        return sorted(name for name in self.after.keys() - self.before.keys() if self.after[name] != "folder")
+
+    @property
     def litter(self) -> list[str]:
-        """New files, links, pipes; an empty folder or a journal of a failed job is none."""
-        new = self.after.keys() - self.before.keys()
-        return sorted(name for name in new if self.after[name] != "folder" and not name.endswith(".journal.jsonl"))
+        """What is new and was not asked for; of several outputs, those before the wrong one may be complete."""
+        return [name for name in self.new if not name.endswith(".journal.jsonl") and not self._asked_for(name)]
+
+    def _asked_for(self, name: str) -> bool:
+        path = Path(name)
+        seal = path.name.endswith(".sha256") and path.name.startswith(".")
+        wanted = path.with_name(path.name[1:].removesuffix(".sha256")) if seal else path
+        hidden = any(part.startswith(".") and part.endswith(".tmp") for part in wanted.parts)
+        return not hidden and any(wanted.is_relative_to(argument) for argument in self.arguments if argument)
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,7 @@ def _one_line(outcome: Outcome) -> list[str]:
 
 
 def _kept(outcome: Outcome) -> list[str]:
+    """What was there must be as it was; a command that fails leaves nothing that nobody asked for."""
     lost = [f"changed or lost: {', '.join(outcome.lost[:3])}"] if outcome.lost else []
     return lost + ([f"left behind: {', '.join(outcome.litter[:3])}"] if outcome.litter and outcome.code else [])
 
@@ -178,7 +191,7 @@ def run(arguments: Sequence[str], folder: Path, how: Drill | None = None) -> Out
     else:
         child = start(arguments, folder, how)
         code, out, err = child.wait(how.seconds if how else SECONDS)
-    return Outcome(code, out, err, time.monotonic() - started, folder, before, snapshot(folder))
+    return Outcome(code, out, err, time.monotonic() - started, folder, before, snapshot(folder), arguments)
 
 
 class Child:

@@ -84,6 +84,7 @@ def run_all(
 ) -> list[Result]:
     """Builds the bench, runs the drills of some groups and returns what became of them."""
     _prepare_process("tracker" in groups)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder goes, too
     place = Path(tempfile.mkdtemp(prefix="alignlens-drills-"))
     place.chmod(0o755)
     try:
@@ -149,6 +150,7 @@ def _start_worker(drills: list[Drill], bench: Bench, place: Path) -> None:
     global _STATE
     _STATE = drills, bench, place
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run_one(number: int) -> Result:

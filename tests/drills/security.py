@@ -106,7 +106,7 @@ def drills(bench: Bench, seed: int) -> Iterator[Drill]:
         for key, change in _free(value).items():
             setup = with_config(yaml.safe_dump({**_BASE, **change}))
             yield Drill(GROUP, f"plan: {key} {value!r}", plan, _safe(calm), setup)
-            if key != "licence":
+            if key != "licence" and "pwned" in value:
                 run = _snakemake({**_BASE, **change}, "--cores", "1", "--", "results/mine/encoders/mine")
                 yield Drill(GROUP, f"snakemake: {key} {value!r}", run, _nothing_ran, heavy=True)
     for name in ("..", "../..", "tiny", "a\n", "$(touch pwned)"):
@@ -218,5 +218,5 @@ def _archives() -> Iterator[Drill]:
 def _inside(outcome: Outcome) -> list[str]:
     if outcome.code != 0:
         return refused_but_cache(outcome)
-    strange = [name for name in outcome.litter if not name.startswith(("new/", "cache/"))]
+    strange = [name for name in outcome.new if not name.startswith(("new/", "cache/"))]
     return [f"written elsewhere: {strange[0]}"] if strange or Path("/tmp/alignlens-escaped").exists() else []

@@ -112,7 +112,7 @@ def _count(path: str, args: argparse.Namespace, gold: Gold, lengths: Lengths | N
 
 
 def _warn(text: str) -> None:
-    print(one_line(f"alignlens score: {text}"), file=sys.stderr)
+    print(one_line(f"alignlens score: warning: {text}"), file=sys.stderr)
 
 
 def _train_pairs(folder: Path) -> int:

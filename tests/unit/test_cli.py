@@ -138,7 +138,7 @@ def test_score_names_what_the_aligner_was_trained_on_or_says_what_is_wrong(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call = ["score", "--gold", "gold", "--links", "a.links", "--trained-as", "aligner"]
-    assert "aligner: no such folder" in failed_with(capsys, *call)
+    assert "aligner/training.json: no such file" in failed_with(capsys, *call)
     with atomic_directory(files / "aligner", "stored aligner") as folder:
         training = {"aligner": "ibm1", "library": "x", "pairs": "many", "skipped_empty": 0, "skipped_too_long": 0}
         (folder / "training.json").write_text(json.dumps({**training, "seed": 1}))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from alignlens.cli.main import VERBS, main
+from alignlens.io.atomic import atomic_directory
 
 GOLD = "0-0 1-1 2p2\n0-1 1-0\n\n"
 LINKS = "0-0 1-1 2-2\n0-1 1-1\n\n"
@@ -121,6 +122,31 @@ def test_score_refuses_bases_that_cannot_be(files: Path, capsys: pytest.CaptureF
     assert "say --base 1" in line
     line = failed_with(capsys, "score", "--gold", "gold", "--links", "one", *text)
     assert "say --links-base 1" in line
+
+
+@pytest.mark.parametrize(
+    "about", ['{"pair": 3}', '{"pair": [1, 2]}', '{"directions": 5}', '{"dataset": 7}', '{"text": {}}']
+)
+@pytest.mark.parametrize("verb", ["score", "bleu"])
+def test_what_a_job_is_must_be_names(files: Path, capsys: pytest.CaptureFixture[str], verb: str, about: str) -> None:
+    options = ["--gold", "gold", "--links", "a.links"] if verb == "score" else ["--hypothesis", "source"]
+    options += [] if verb == "score" else ["--reference", "source"]
+    assert "--about: " in failed_with(capsys, verb, *options, "--about", about)
+
+
+def test_score_names_what_the_aligner_was_trained_on_or_says_what_is_wrong(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["score", "--gold", "gold", "--links", "a.links", "--trained-as", "aligner"]
+    assert "aligner/training.json: no such file" in failed_with(capsys, *call)
+    with atomic_directory(files / "aligner", "stored aligner") as folder:
+        training = {"aligner": "ibm1", "library": "x", "pairs": "many", "skipped_empty": 0, "skipped_too_long": 0}
+        (folder / "training.json").write_text(json.dumps({**training, "seed": 1}))
+    line = failed_with(capsys, *call)
+    assert "training.json" in line
+    assert "many" in line
+    (files / "aligner/training.json").write_text("{}")
+    assert "training.json: damaged" in failed_with(capsys, *call)
 
 
 def test_score_takes_no_file_twice(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from alignlens.cli.main import main
 from alignlens.corpora.tokens import TokenWriter
 from alignlens.io.checksum import sha256_of
 from alignlens.models.encoder_folders import PACKAGED
+from alignlens.studies.kobayashi2020.encoder_files import read_encoder_files
 from alignlens.subwords.spans import Segmenter
 from alignlens.tracking.records import read_journal
 
@@ -72,6 +74,19 @@ def test_a_folder_of_transformers(bert: Path, tmp_path: Path, capsys: pytest.Cap
     # A second run replaces the first.
     assert main([*arguments, "--sequences", "1"]) == 0
     assert statistics(out)["facts"]["sequences"] == 1
+    assert read_encoder_files(out)[0]["facts"]["sequences"] == 1
+
+
+def test_a_tokenizer_that_knows_more_than_its_model(
+    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    with (folder / "vocab.txt").open("a") as file:
+        file.write("unheard\n")
+    (tmp_path / "text").write_text("the unheard dog\n\nthe dog\n")
+    call = ["encoder", "--encoder", folder, "--text", tmp_path / "text", "--out", tmp_path / "out", "--tokens", "12"]
+    assert main([str(part) for part in call]) == 2
+    assert "its tokenizer gives id 29, but its model knows 29 tokens" in only_line(capsys)
 
 
 def test_the_default_text_is_said(bert: Path, tmp_path: Path) -> None:
@@ -102,8 +117,9 @@ def test_our_own_model(model: Path, tmp_path: Path) -> None:
     assert facts["frequency"] == "counts of 4 training sentences"
     assert found["frequency"]["occurrences"] + found["frequency"]["left_out"] == total + 2  # type: ignore[operator]
     assert found["frequency"]["left_out"] > 0  # type: ignore[operator]
+    read_encoder_files(tmp_path / "out")
     assert main(arguments) == 0
-    found = statistics(tmp_path / "out")
+    found, _ = read_encoder_files(tmp_path / "out")
     assert (found["facts"]["encoder"], found["frequency"]["rho_norms"]) == ("tiny", None)
 
 

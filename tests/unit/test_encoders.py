@@ -15,9 +15,10 @@ from encoder_cases import VOCABULARY, our_encoder, sequences, small_model, write
 from alignlens.attribution.encoders import observe, singular_values
 from alignlens.attribution.methods.norms import of_heads, transformed
 from alignlens.corpora.sequences import padded
-from alignlens.errors import ConfigError, InputError
+from alignlens.errors import AlignlensError, ConfigError, InputError
 from alignlens.models.encoder_folders import PACKAGED, SUPPORTED, folder_of, model_type
 from alignlens.models.huggingface import HuggingFaceEncoder
+from alignlens.subwords.huggingface import HuggingFaceTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -190,6 +191,35 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
     with pytest.raises(InputError, match="cannot be loaded"):
         HuggingFaceEncoder.load(tmp_path, padding=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b""),
+        ("config.json", b"[" * 100_000),
+        ("config.json", b'{"model_type": ["bert"]}'),
+        ("config.json", b'{"model_type": "bert", "hidden_size": "wide"}'),
+        ("config.json", b'{"model_type": "bert", "hidden_size": 12, "num_attention_heads": 0}'),
+        ("config.json", b'{"model_type": "bert", "hidden_size": -12}'),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 100),
+        ("model.safetensors", b"\x02\0\0\0\0\0\0\0{}"),
+        ("tokenizer_config.json", b"{"),
+        ("tokenizer_config.json", b'{"tokenizer_class": 3}'),
+        ("tokenizer.json", b"{}"),
+        ("tokenizer.json", b'{"version": "1.0", "model": {"type": "Nobody"}}'),
+        ("tokenizer.json", b"\0\1\2"),
+    ],
+)
+def test_damaged_folders_are_one_line(tmp_path: Path, name: str, content: bytes) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    folder = write_bert(tmp_path / "bert")
+    (folder / name).write_bytes(content)
+    with pytest.raises(AlignlensError) as caught:
+        HuggingFaceEncoder.load(folder, HuggingFaceTokens.load(folder).padding)
+    assert str(caught.value).startswith(str(folder))
+    assert "\n" not in str(caught.value)
 
 
 def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def written(path: Path, text: str) -> Path:
 
 
 @given(st.lists(st.sets(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=9), min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_round_trip(tmp_path: Path, links: list[set[tuple[int, int]]]) -> None:
     alignment = Alignment.from_pairs(links)
     write_links(tmp_path / "a", alignment)
@@ -71,6 +71,11 @@ def test_broken_files_name_file_and_line(tmp_path: Path, text: str, line: int, m
         read_links(path, 0, *lengths)
     assert str(error.value).startswith(f"{path}:{line}: ")
     assert "\n" not in str(error.value)
+
+
+def test_an_empty_file_asks_for_links(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the file is empty\. Expected a line of links per sentence pair"):
+        read_links(written(tmp_path / "empty", ""))
 
 
 def test_wrong_base_is_told_in_both_directions(tmp_path: Path) -> None:

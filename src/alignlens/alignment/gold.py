@@ -10,11 +10,10 @@ import numpy as np
 
 from alignlens.alignment.bases import Base, base_of
 from alignlens.alignment.naacl import parse_naacl
-from alignlens.alignment.pharaoh import parse_marked
-from alignlens.alignment.written import Lengths
+from alignlens.alignment.pharaoh import LINE, parse_marked
+from alignlens.alignment.written import Lengths, link_lines
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.atomic import write_lines
-from alignlens.io.text import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +70,7 @@ def read_gold_and_base(
     told = Base.told(base, f"{option} {base}") if base is not None else None
     if format not in FORMATS:
         raise ConfigError(unknown_name("gold format", format, FORMATS))
-    lines = read_lines(path)
+    lines = link_lines(path, LINE if format == "pharaoh" else "a line per link")
     if format == "pharaoh":
         written, marks = parse_marked(lines, path, "-p?", option)
         found = told or base_of(written, lengths)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignlens.alignment.written import NUMBER, Lengths, Written, shown
+from alignlens.alignment.written import NUMBER, Lengths, Written, link_lines, shown
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines
-from alignlens.io.text import read_lines, words
+from alignlens.io.text import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from alignlens.alignment.links import Alignment
 
+LINE = "a line of links per sentence pair, empty where there are none"
 # Five digits reach past the longest sentence an Alignment can hold; lines with more take the careful way.
 _PLAIN_LINE = re.compile(r" *(?:[0-9]{1,5}-[0-9]{1,5}(?: +[0-9]{1,5}-[0-9]{1,5})*)? *")
 _LINK = re.compile(rf"({NUMBER})([-p?])({NUMBER})(?::([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))?")
@@ -42,7 +43,7 @@ def read_links(
 
 def read_written(path: Path | str, lengths: Lengths | None, option: str = "") -> Written:
     """Returns the links of a Pharaoh file as they stand there; ``option`` gives their base, if there is one."""
-    lines = read_lines(path, allow_empty_file=lengths is not None and lengths.source.size == 0)
+    lines = link_lines(path, LINE, may_be_empty=lengths is not None and lengths.source.size == 0)
     return _parse_plain(lines, path, option) or _parse_general(lines, path, option)
 
 

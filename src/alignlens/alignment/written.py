@@ -9,6 +9,7 @@ import numpy as np
 
 from alignlens.alignment.links import LONGEST_SENTENCE, Alignment
 from alignlens.errors import InputError
+from alignlens.io.text import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,14 @@ _LONGEST_SHOWN = 60
 def shown(text: str) -> str:
     """Returns a piece of a file for an error, quoted; a damaged file may have pieces of any length."""
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+
+
+def link_lines(path: Path | str, wanted: str, may_be_empty: bool = False) -> list[str]:
+    """Returns the lines of a file of links; ``wanted`` says what an empty file lacks."""
+    lines = read_lines(path, allow_empty_file=True)
+    if not lines and not may_be_empty:
+        raise InputError("the file is empty.", path, advice=f"Expected {wanted}.")
+    return lines
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignlens.errors import ConfigError
 from alignlens.io.documents import read_json_option
 
 if TYPE_CHECKING:
     import argparse
+
+_LISTS = ("pair", "directions")
+_NUMBERS = ("seed", "size", "shard", "train_pairs")
 
 
 def add_about(parser: argparse.ArgumentParser) -> None:
@@ -19,8 +23,18 @@ def add_about(parser: argparse.ArgumentParser) -> None:
 
 
 def about_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the mapping given as --about."""
-    return read_json_option("--about", args.about)
+    """Returns the mapping given as --about: names, some of which may be numbers, and lists of languages."""
+    content = read_json_option("--about", args.about)
+    for key, value in content.items():
+        if key in _LISTS:
+            fits, wanted = isinstance(value, list) and all(isinstance(item, str) for item in value), "a list of texts"
+        elif key in _NUMBERS:
+            fits, wanted = isinstance(value, str | int) and not isinstance(value, bool), "a text or a whole number"
+        else:
+            fits, wanted = isinstance(value, str), "a text"
+        if not fits:
+            raise ConfigError(f"--about: {key} is {str(value)[:60]!r}; use {wanted}.")
+    return content
 
 
 def run_name(*parts: str | None) -> str:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 from alignlens.alignment.bases import Base, warning_of
 from alignlens.alignment.gold import FORMATS, read_gold_and_base
 from alignlens.alignment.pharaoh import read_written
-from alignlens.alignment.written import Lengths, shown
+from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
 from alignlens.cli.paths import Outputs
 from alignlens.cli.score_rows import add_interval, interval_of, score_rows
-from alignlens.errors import ConfigError, InputError
+from alignlens.errors import ConfigError
+from alignlens.io import values
 from alignlens.io.atomic import atomic_path, write_json
+from alignlens.io.documents import read_json, taking
 from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.bootstrap import paired_test
@@ -117,13 +119,10 @@ def _warn(text: str) -> None:
 
 def _train_pairs(folder: Path) -> int:
     """Returns how many sentence pairs a stored aligner was trained on."""
-    from alignlens.aligners.thot_models import read_training
-
-    pairs: object = read_training(folder).pairs
-    if isinstance(pairs, bool) or not isinstance(pairs, int):
-        problem = f"pairs is {shown(str(pairs))}, not a number."
-        raise InputError(problem, folder / "training.json", advice="Train the aligner again.")
-    return pairs
+    path, advice = folder / "training.json", "Name a folder made by: alignlens aligner --model."
+    content = read_json(path, advice)
+    with taking(path, advice):
+        return values.whole(content, "pairs")
 
 
 def _check_once(paths: list[str]) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignlens.alignment.written import NUMBER, Lengths, Written, shown
+from alignlens.alignment.written import NUMBER, Lengths, Written, link_lines, shown
 from alignlens.errors import InputError
-from alignlens.io.text import read_parallel, words
+from alignlens.io.text import check_equal_counts, read_lines, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,8 @@ def read_causes(path: Path | str, source: Path | str) -> Causes:
 
     ``source`` is the source text, whose words the positions count from 0.
     """
-    lines, texts = read_parallel(path, source)
+    lines, texts = link_lines(path, "a line of causes per sentence pair"), read_lines(source)
+    check_equal_counts([path, source], [len(lines), len(texts)])
     rows: list[tuple[int, int, int]] = []
     target_lengths = []
     for number, line in enumerate(lines):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
-
-from safetensors import SafetensorError
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.models.contract import Attention
 from alignlens.models.encoder_folders import model_type
 from alignlens.models.encoders import HeadMaps, value_by_head
+from alignlens.subwords.huggingface import is_unusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,20 +18,6 @@ if TYPE_CHECKING:
 
 # Not read here, so that a checkpoint may lack it.
 _POOLER = "pooler."
-# What ``transformers`` raises for a configuration or weights that it cannot use.
-_UNUSABLE = (
-    OSError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    RuntimeError,
-    ImportError,
-    ArithmeticError,
-    EOFError,
-    UnpicklingError,
-    SafetensorError,
-)
 
 
 class HuggingFaceEncoder:
@@ -62,17 +46,17 @@ class HuggingFaceEncoder:
             model, told = transformers.AutoModel.from_pretrained(
                 str(folder), local_files_only=True, attn_implementation="eager", output_loading_info=True
             )
-        except _UNUSABLE as error:
+            loaded = cls(model, padding)
+        except Exception as error:
+            if not is_unusable(error):
+                raise
             problem = f"the model cannot be loaded ({' '.join(str(error).split())[:200]})."
             raise InputError(problem, folder, advice="It needs config.json and model.safetensors.") from None
         missing = sorted(name for name in told["missing_keys"] if not name.startswith(_POOLER))
         if missing:
             problem = f"{len(missing)} weights of the model are missing, e.g. {missing[0]}."
             raise InputError(problem, folder, advice="Fetch the model again.")
-        try:
-            return cls(model, padding)
-        except (AttributeError, TypeError) as error:
-            raise InputError(f"not an encoder ({error}).", folder, advice="Take one of the BERT family.") from None
+        return loaded
 
     @property
     def device(self) -> torch.device:

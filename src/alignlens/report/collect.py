@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alignlens.tracking.records import RunRecord
 
 _LOG_LINES = 20
+_LOG_BYTES = 1 << 16
 _SCORE_AGAIN = "Delete it and make it again with: alignlens score, or run the pipeline again."
 _NOT_MEASURED = ("", "NA", "-")
 
@@ -263,11 +264,19 @@ def failures_of(results: Path, records: Iterable[RunRecord]) -> list[Failure]:
         status = KILLED if record.end is None and not is_alive(record) else record.status
         if status in (FAILED, KILLED):
             log = _log_of(results, record.journal)
-            tail = "\n".join(read_lines(log, allow_empty_file=True)[-_LOG_LINES:]) if log else ""
+            tail = _last_lines(log) if log else ""
             shown = log.relative_to(results).as_posix() if log else ""
             error = record.error or "the process ended without a word"
             found.append(Failure(record.name, status, error, record.identity, shown, tail))
     return found
+
+
+def _last_lines(log: Path) -> str:
+    """Returns the end of a log, whatever some program wrote into it."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        text = file.read().decode("utf-8", errors="replace")
+    return "\n".join(text.splitlines()[-_LOG_LINES:])
 
 
 def _log_of(results: Path, journal: Path) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Self
 
 from alignlens.errors import ConfigError, InputError
@@ -13,7 +14,27 @@ if TYPE_CHECKING:
 
 _WORD_STARTS = ("Ġ", "▁")
 _PUNCTUATION = (".", ",")
-_UNUSABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ImportError, OverflowError)
+# What their libraries raise for files that they cannot use: some of Python's errors, their own, and, from native code,
+# nothing more special than Exception.
+_UNUSABLE = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    ImportError,
+    ArithmeticError,
+    EOFError,
+    UnpicklingError,
+)
+_LIBRARIES = ("huggingface_hub", "safetensors", "safetensors_rust", "tokenizers", "transformers")
+
+
+def is_unusable(error: Exception) -> bool:
+    """Tells whether an error says that a Hugging Face folder cannot be used; any other is a bug."""
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, _UNUSABLE) or type(error) is Exception or library in _LIBRARIES
 
 
 @dataclass(frozen=True)
@@ -41,8 +62,7 @@ class HuggingFaceTokens:
             needed = {name: getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "pad")}
             texts = tuple(map(str, tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))))
         except Exception as error:
-            # Its native part raises nothing more special than Exception for a file that it cannot read.
-            if type(error) is not Exception and not isinstance(error, _UNUSABLE):
+            if not is_unusable(error):
                 raise
             problem = f"its tokenizer cannot be loaded ({' '.join(str(error).split())[:200]})."
             raise InputError(problem, folder, advice="It needs tokenizer.json, or vocab.txt.") from None

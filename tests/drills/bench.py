@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[2]
 R = "results/tiny"
 DATA, PIECES, TOKENS, SUBWORDS = f"{R}/data/tiny", f"{R}/pieces/tiny", f"{R}/tokens/tiny", f"{R}/subwords/tiny"
 STUDY = "kobayashi2020"
+PAIR = ("xa", "xb")
 DIRECTIONS = ("xa-xb", "xb-xa")
 MODEL = "tiny/xa-xb/transformer/1"
 MODEL_FOLDER = f"{R}/models/{MODEL}/model"
@@ -29,7 +30,7 @@ ALIGNERS = {"fast_align": None, "ibm1": None, "hmm": "ibm1", "ibm4": "hmm", "efl
 METHODS = ("attention", "ding_grad", "attention,layer=0,head=0")
 DEFINITION = {
     "kind": "synthetic",
-    "pair": ["xa", "xb"],
+    "pair": PAIR,
     "settings": {"train": 120, "dev": 8, "test": 12},
 }
 TRAINING = {
@@ -48,7 +49,7 @@ SETTINGS = {
 }
 
 
-def step(*arguments: str, journal: str, **about: str) -> list[str]:
+def step(*arguments: str, journal: str, **about: object) -> list[str]:
     """Returns the arguments of a step with its journal, as a rule gives them."""
     told = json.dumps({"preset": "tiny", "dataset": "tiny", **about}, sort_keys=True)
     return [*arguments, "--journal", f"{journal}.journal.jsonl", "--about", told]
@@ -147,7 +148,6 @@ def score_methods(out: str, shard: str = "1/1") -> list[str]:
     cells = [f"{name}={ATTRIBUTION}/{name}/links={DATA}/test.gold" for name in (*DIRECTIONS, "bidir")]
     causes = ["--causes", f"xa-xb={DATA}/test.causes={DATA}/test.source"]
     about = {"model": "transformer", "seed": "1", "decoding": "forced", "architecture": "transformer", "study": ""}
-    more = {**about, "pair": "xa-xb"}
     return step(
         "score-methods",
         "--cell",
@@ -160,7 +160,8 @@ def score_methods(out: str, shard: str = "1/1") -> list[str]:
         "--out",
         out,
         journal=out,
-        **more,
+        pair=PAIR,
+        **about,
     )
 
 
@@ -169,7 +170,7 @@ def score(aligner_name: str, out: str, sentences: str) -> list[str]:
     run_of = f"tiny/{aligner_name}/offline/all"
     links = [f"{R}/links/{run_of}/{name}.pharaoh" for name in ("xa-xb",)]
     trained = ["--trained-as", f"{R}/aligners/{run_of}/xa-xb/model"]
-    about = {"aligner": aligner_name, "text": "offline", "size": "all", "pair": "xa-xb"}
+    about = {"aligner": aligner_name, "text": "offline", "size": "all", "pair": PAIR, "directions": DIRECTIONS}
     asked = ["--gold", f"{DATA}/test.gold", *text_of(), "--links", *links, *trained, "--samples", "20"]
     return step("score", *asked, "--out", out, "--per-sentence", sentences, journal=out, **about)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import bench as bench_files
 from bench import ALIGNERS, ATTRIBUTION, DATA, LINKS, MODEL, MODEL_FOLDER, PIECES, SCORES, STUDY, SUBWORDS, TOKENS, R
-from harness import Drill, Outcome, calm, run
+from harness import Drill, Outcome, calm, run, works
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,6 +102,10 @@ def drills(bench: Bench, seed: int) -> Iterator[Drill]:
     references: dict[tuple[str, ...], dict[str, str]] = {}
     seen = set()
     for reader in _readers():
+        whole = f"{reader.name}: undamaged"
+        if whole not in seen:
+            seen.add(whole)
+            yield Drill(GROUP, whole, reader.arguments, _same_or_refused(reader, references, bench, works()))
         for file in _files(bench.folder, reader):
             for what, harm in _chosen(reader, file, seed):
                 if what == "removed" and reader.optional:
@@ -173,9 +177,19 @@ def overwritten(content: bytes, draw: random.Random) -> bytes:
     return content[:start] + draw.randbytes(stop - start) + content[stop:] if content else draw.randbytes(64)
 
 
+def other_digit(content: bytes, draw: random.Random) -> bytes:
+    """Returns content with one digit that is another: still well formed, where numbers are text."""
+    digits = [place for place, byte in enumerate(content) if 48 <= byte < 58]
+    if not digits:
+        return flipped(content, draw)
+    place = draw.choice(digits)
+    return content[:place] + b"%d" % ((content[place] - 48 + draw.randint(1, 9)) % 10) + content[place + 1 :]
+
+
 _HARMS: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
     "a bit flipped": flipped,
-    "another bit flipped": flipped,
+    "a digit changed": other_digit,
+    "another digit changed": other_digit,
     "cut off": lambda content, draw: content[: draw.randrange(len(content))] if content else b"\x00",
     "a byte short": lambda content, draw: content[:-1],
     "a line short": lambda content, draw: b"\n".join(content.rstrip(b"\n").split(b"\n")[:-1]),
@@ -190,10 +204,13 @@ _HARMS: dict[str, Callable[[bytes, random.Random], bytes | None]] = {
 
 
 def _same_or_refused(
-    reader: Reader, references: dict[tuple[str, ...], dict[str, str]], bench: Bench
+    reader: Reader,
+    references: dict[tuple[str, ...], dict[str, str]],
+    bench: Bench,
+    promise: Callable[[Outcome], list[str]] = calm,
 ) -> Callable[[Outcome], list[str]]:
     def judged(outcome: Outcome) -> list[str]:
-        problems = calm(outcome)
+        problems = promise(outcome)
         if outcome.code != 0:
             return problems
         key = tuple(reader.arguments)

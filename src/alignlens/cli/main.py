@@ -11,6 +11,7 @@ import importlib
 import logging
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from alignlens import __version__
@@ -107,9 +108,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = [argument for argument in arguments if argument != _DEBUG]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
-    parser = _parser(verb, module)
-    args = parser.parse_args(arguments)
-    _check_given(parser, args)
+    if (option := _empty_value(arguments)) is not None:
+        print(f"alignlens {verb}: {one_line(option)}: an empty text. Give it a value.", file=sys.stderr)
+        return 2
+    args = _parser(verb, module).parse_args(arguments)
     try:
         with exit_on_error(verb, debug):
             status = _run(verb, module, args)
@@ -136,11 +138,12 @@ def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
     return parser
 
 
-def _check_given(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Raises for an option that was given an empty text: a variable of a shell that is not set, most often."""
-    for name, value in vars(args).items():
-        if value == "" and parser.get_default(name) != "":
-            parser.error(f"argument --{name.replace('_', '-')}: an empty text")
+def _empty_value(arguments: Sequence[str]) -> str | None:
+    """Returns the option that was given an empty text: a variable of a shell that is not set, most often."""
+    for before, given in pairwise(["", *arguments]):
+        if given == "" or (given.startswith("--") and given.endswith("=")):
+            return given.rstrip("=") or before
+    return None
 
 
 def _run(verb: str, module: ModuleType, args: argparse.Namespace) -> int | None:

@@ -170,8 +170,7 @@ class Registry:
 
 
 def _datasets(data: Any, schema: Mapping[str, Any], label: str) -> dict[str, Dataset]:
-    if data is None:
-        raise ConfigError(f"{label} no dataset in it. Expected datasets by name; see docs/data.md.")
+    data = {} if data is None else data
     check(data, schema, label)
     return {name: _dataset(name, value, label) for name, value in data.items()}
 

@@ -49,7 +49,7 @@ def read_json(path: Path | str, advice: str) -> dict[str, Any]:
     path = Path(path)
     verify(path)
     try:
-        content = _parsed_json(path.read_text(encoding="utf-8"))
+        content = _parsed_json(path.read_text(encoding="utf-8"), constants=False)
     except FileNotFoundError:
         raise InputError("no such file.", path, advice=advice) from None
     except OSError as error:
@@ -193,12 +193,15 @@ def _line(mark: Any) -> int | None:
     return mark.line + 1 if mark is not None else None
 
 
-def _parsed_json(text: str) -> Any:
-    """Returns the content of a JSON text; raises ``ValueError`` with what is wrong."""
+def _parsed_json(text: str, constants: bool = True) -> Any:
+    """Returns the content of a JSON text; raises ``ValueError`` with what is wrong.
+
+    ``constants``: whether it may have NaN and infinities, which a schema refuses with the key that has them.
+    """
     try:
         if "\\u" in text:
             _check_characters(text)
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(text, object_pairs_hook=_once, parse_constant=None if constants else _no_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

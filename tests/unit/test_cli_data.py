@@ -237,7 +237,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     declare()
     assert "did you mean mine?" in fails(capsys, "fetch", "mime")
     assert "--settings: not JSON" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "{")
-    assert "not a mapping" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "[1]")
+    assert "is not a JSON object" in fails(capsys, "prepare", "mine", "--out", "o", "--settings", "[1]")
     assert "max_word: unknown key" in fails(
         capsys, "prepare", "mine", "--out", "o", "--settings", '{"cleaning": {"max_word": 1}}'
     )

@@ -261,15 +261,14 @@ def test_debug_shows_where_it_came_from(files: Path) -> None:
     assert "nowhere: no such file" in done.stderr
 
 
+def test_an_empty_text_is_no_value(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in (["score", "--gold="], ["score", "--gold", "", "--links", "x"], ["data", "check", "--source", ""]):
+        assert main(wrong) == 2
+        assert ": an empty text." in capsys.readouterr().err
+
+
 def test_wrong_options_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in (
-        ["score"],
-        ["score", "--gold"],
-        ["track", "nothing"],
-        ["symmetrize", "--method", "x\ny"],
-        ["score", "--gold="],
-        ["score", "--gold", ""],
-    ):
+    for wrong in (["score"], ["score", "--gold"], ["track", "nothing"], ["symmetrize", "--method", "x\ny"]):
         with pytest.raises(SystemExit) as stopped:
             main(wrong)
         assert stopped.value.code == 2

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gzip
 import hashlib
 import os
+import resource
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).parents[2]
 ERROR = "refused"
+_SECONDS = 30
+_MEMORY = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -248,7 +253,11 @@ def observed(reader: Reader, folder: Path) -> str:
     receiving, sending = os.pipe()
     pid = os.fork()
     if pid == 0:
+        faulthandler.disable()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        signal.alarm(_SECONDS)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, resource.RLIM_INFINITY))
         try:
             told = digest(reader.read(folder))
         except AlignlensError as error:

@@ -10,11 +10,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from readers import ERROR, READERS, Reader, add_own_files, observed
 
 EXAMPLES = int(os.environ.get("ALIGNLENS_DRILL_EXAMPLES", "12"))
+# The smallest example says no more than the first one, and takes minutes.
+FEW = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 _HEX = 64
 HARMS = st.one_of(
     st.tuples(st.just("flip"), st.floats(0, 1, exclude_max=True), st.integers(0, 7)),
@@ -41,7 +50,7 @@ def test_a_damaged_file_is_refused_or_harmless(files: Path, tmp_path: Path, name
     assert len(whole) == _HEX, f"undamaged: {whole}"
     names = sorted(path for path in _found(folder, reader) if path.is_file())
 
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @FEW
     @given(st.sampled_from(names), HARMS)
     def damaged(path: Path, harm: tuple[str, float, int]) -> None:
         content = path.read_bytes()
@@ -68,7 +77,7 @@ def test_what_has_no_checksum_is_looked_at(files: Path, tmp_path: Path, name: st
             path.unlink()
     names = sorted(path for path in _found(folder, reader) if path.is_file())
 
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @FEW
     @given(st.sampled_from(names), HARMS)
     def damaged(path: Path, harm: tuple[str, float, int]) -> None:
         content = path.read_bytes()

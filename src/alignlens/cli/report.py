@@ -85,6 +85,8 @@ def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
+    if args.results is not None and args.configfile:
+        raise ConfigError("--results and --configfile exclude each other: a configuration names its own results")
     expected = Expected([RunId.parse(text) for text in args.runs])
     if args.results is None:
         args.results, planned = _planned(args.configfile)

@@ -70,13 +70,9 @@ class WorkFolder:
     def reserved(cls, folder: Path) -> Iterator[Hold]:
         """Keeps a folder for this process alone, after making sure that it is ours or new."""
         real = Path(os.path.realpath(folder))
+        _check_ours(real, folder)
         with held(real.with_name(f".{real.name}.lock"), "trains here") as hold:
-            if real.exists() and not real.is_dir():
-                raise InputError("is a file, not a folder for a training.", folder, advice="Name a new folder.")
-            if real.is_dir() and any(real.iterdir()) and not (real / _MARKER).is_file():
-                raise InputError(
-                    "holds something else, and would be removed at the end.", folder, advice="Name a new folder."
-                )
+            _check_ours(real, folder)
             write_text(real / _MARKER, _MARK, seal=False)
             yield hold
 
@@ -137,6 +133,14 @@ class WorkFolder:
                 self._state,
                 advice=f"Set it back to go on, or delete {self.folder} to start anew.",
             )
+
+
+def _check_ours(folder: Path, name: Path) -> None:
+    """Raises unless a folder is new, empty, or one that a training has left."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder for a training.", name, advice="Name a new folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).is_file():
+        raise InputError("holds something else, and would be removed at the end.", name, advice="Name a new folder.")
 
 
 def _digest(lines: list[str]) -> str:

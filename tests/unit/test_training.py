@@ -354,7 +354,7 @@ def test_a_second_training_in_the_same_place_waits_and_ends_with_the_same_bytes(
     assert second.wait() == 0, rest
     for path in (tmp_path / "alone/model").rglob("*.*"):
         assert path.read_bytes() == (place / "model" / path.relative_to(tmp_path / "alone/model")).read_bytes(), path
-    assert not (place / "work").exists()
+    assert sorted(path.name for path in place.iterdir()) == ["journal.jsonl", "model"]
 
 
 def waited_for(condition: Callable[[], bool], process: subprocess.Popen[Any]) -> None:

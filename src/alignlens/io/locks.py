@@ -50,37 +50,44 @@ class Hold:
 
     def awaited(self) -> bool:
         """Tells whether another process waits for the lock."""
-        descriptor = _opened(_queue(self._path))
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+        return _is_shared(_queue(self._path))
 
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[Hold]:
     """Holds the lock ``path`` during the block. Whoever comes second says who has it, and waits.
 
-    The file is left where it is: to remove it would let two processes hold a lock of the same name.
+    The file is there only while somebody has the lock or waits for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _opened(path)
+    descriptor = _taken(path, what)
     try:
-        _take(descriptor, path, what)
         with suppress(OSError):  # The name of the owner is a courtesy, a full disk no reason to stop.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield Hold(path)
     finally:
-        with suppress(OSError):
-            os.ftruncate(descriptor, 0)
+        if not _is_shared(_queue(path)):
+            _queue(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)  # Before it is let go: nobody else has it under this name.
         os.close(descriptor)
 
 
-def _take(descriptor: int, path: Path, what: str) -> None:
+def _taken(path: Path, what: str) -> int:
+    """Returns the open file of a lock that this process now has."""
+    while True:
+        descriptor = _opened(path)
+        try:
+            _wait_for(descriptor, path, what)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if _stands_at(descriptor, path):
+            return descriptor
+        os.close(descriptor)  # Its owner has removed it, and another may have made a new one.
+
+
+def _wait_for(descriptor: int, path: Path, what: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
@@ -97,9 +104,31 @@ def _take(descriptor: int, path: Path, what: str) -> None:
         os.close(waiting)
 
 
+def _stands_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 def _queue(path: Path) -> Path:
     """Returns the file that those who wait for a lock share."""
     return path.with_name(f"{path.name}.queue")
+
+
+def _is_shared(path: Path) -> bool:
+    """Tells whether any process has a shared lock on a file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _opened(path: Path) -> int:

@@ -74,7 +74,12 @@ class WorkFolder:
         with held(real.with_name(f".{real.name}.lock"), "trains here") as hold:
             _check_ours(real, folder)
             write_text(real / _MARKER, _MARK, seal=False)
-            yield hold
+            try:
+                yield hold
+            finally:
+                if [path.name for path in real.glob("*")] == [_MARKER]:  # It never got to anything worth keeping.
+                    (real / _MARKER).unlink()
+                    real.rmdir()
 
     def remove(self) -> None:
         """Removes what trainings leave here, and the folder unless there is something else in it."""

@@ -241,7 +241,6 @@ def _parts() -> Iterator[Drill]:
     first = f"{ATTRIBUTION}/xa-xb/scores.shards/1"
     for what, parts in {
         "one twice": [first, first],
-        "one alone": [first],
         "with a whole": [first, f"{ATTRIBUTION}/xa-xb/scores"],
     }.items():
         yield _drill(f"attribute --gather: {what}", ["attribute", "--gather", *parts, "--out", "new"])
@@ -261,7 +260,7 @@ def _sizes() -> Iterator[Drill]:
         command = good.with_value("--source", "long")
         if "--target" in good.takes:
             command[command.index("--target") + 1] = "long"
-        yield Drill(GROUP, f"{name}: a line of 100,000 words", command, calm, long, seconds=240, heavy=True)
+        yield Drill(GROUP, f"{name}: a line of 100,000 words", command, calm, long, seconds=120, heavy=True)
     for option, value in {
         "--beam": "1000000",
         "--n-best": "1000000",
@@ -269,7 +268,7 @@ def _sizes() -> Iterator[Drill]:
         "--threads": "100000",
     }.items():
         command = BY_NAME["translate"].with_value(option, value)
-        yield Drill(GROUP, f"translate {option} {value}", command, calm, seconds=240, heavy=True)
+        yield Drill(GROUP, f"translate {option} {value}", command, calm, seconds=120, heavy=True)
     for name, option in (("bleu", "--samples"), ("score", "--samples"), ("score-methods", "--samples")):
         command = BY_NAME[name].with_value(option, "1000000000000")
         yield Drill(GROUP, f"{name} {option}: a trillion", command, calm, seconds=60, heavy=True)

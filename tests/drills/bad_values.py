@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import goods
@@ -81,7 +82,9 @@ def _text(good: Good, option: str) -> Iterator[Drill]:
     yield from _no_file(good, option)
     yield _drill(good, option, "a folder", "folder", folders("folder"))
     for what, content in _TEXTS.items():
-        yield _drill(good, option, what, "bad", writes("bad", content))
+        # Translations may all be empty, and so may a list of datasets beside the one that is given.
+        free = what == "empty" and option in ("--input", "--datasets")
+        yield _drill(good, option, what, "bad", writes("bad", content), calm if free else refused)
 
 
 def _links(good: Good, option: str) -> Iterator[Drill]:
@@ -103,8 +106,11 @@ def _file(good: Good, option: str) -> Iterator[Drill]:
 def _folder(good: Good, option: str) -> Iterator[Drill]:
     yield from _no_file(good, option)
     yield _drill(good, option, "a file", "plain", writes("plain", b"x\n"))
-    yield _drill(good, option, "an empty folder", "folder", folders("folder"))
-    yield _drill(good, option, "a folder of something else", "folder/src", writes("folder/src/x.txt", b"x\n"))
+    # Where nothing has run yet, there is nothing to list.
+    nothing = calm if good.name == "track list" else refused
+    yield _drill(good, option, "an empty folder", "folder", folders("folder"), nothing)
+    other = writes("folder/src/x.txt", b"x\n")
+    yield _drill(good, option, "a folder of something else", "folder/src", other, nothing)
 
 
 def _count(good: Good, option: str) -> Iterator[Drill]:
@@ -165,6 +171,13 @@ def _out_folder(good: Good, option: str) -> Iterator[Drill]:
         yield _drill(good, option, "a folder of ours", good.ours, expectation=works())
 
 
+def _out_files(good: Good, option: str) -> Iterator[Drill]:
+    """Files that are written into a folder with others: those stay."""
+    for drill in _out_folder(good, option):
+        shared = drill.name.endswith(("folder", "link", "itself", "results", "the text"))
+        yield replace(drill, expectation=keeps) if shared else drill
+
+
 _MAKERS = {
     goods.TEXT: _text,
     goods.LINK: _links,
@@ -175,6 +188,7 @@ _MAKERS = {
     goods.JSON: _json,
     goods.OUT_FILE: _out_file,
     goods.OUT_FOLDER: _out_folder,
+    goods.OUT_FILES: _out_files,
 }
 
 
@@ -231,6 +245,11 @@ def written(link: str, aim: str) -> Callable[[Outcome], str | None]:
         return None if outcome.after.get(aim) != outcome.before[aim] else "nothing was written"
 
     return check
+
+
+def keeps(outcome: Outcome) -> list[str]:
+    """The promise where a folder may have other things in it: they are still there."""
+    return [*calm(outcome), *([f"changed or lost: {outcome.lost[0]}"] if outcome.lost and outcome.code == 0 else [])]
 
 
 def calm_about(name: str) -> Callable[[Outcome], list[str]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TEXT, LINK, FILE = "text", "links", "file"  # FILE: of a format of its own, where text is as wrong as bytes
 FOLDER, COUNT, REAL, JSON = "folder", "count", "real", "json"
 OUT_FILE, OUT_FOLDER = "output file", "output folder"
+OUT_FILES = "folder for output files"  # beside what else is in it
 
 _MODEL = {"--model": FOLDER, "--batch-tokens": COUNT, "--threads": COUNT}
 _PAIR = {"--source": TEXT, "--target": TEXT}
@@ -152,7 +153,11 @@ GOODS = (
         | {"--model": OUT_FOLDER, "--out": OUT_FILE, "--about": JSON},
         f"{R}/aligners/tiny/fast_align/offline/all/xa-xb/model",
     ),
-    Good("aligner stored", tuple(bench.align_stored("hmm", "new/links.pharaoh")), {"--model": FOLDER, **_PAIR}),
+    Good(
+        "aligner stored",
+        (*bench.align_stored("hmm", "new/links.pharaoh"), "--text", "online"),
+        {"--model": FOLDER, **_PAIR},
+    ),
     Good(
         "aligner parent",
         (
@@ -193,7 +198,7 @@ GOODS = (
     Good(
         "data prepare",
         ("data", "prepare", "tiny", "--definition", json.dumps(bench.DEFINITION), "--settings", "{}", "--out", "new"),
-        {"--settings": JSON, "--definition": JSON, "--out": OUT_FOLDER, "--datasets": FILE, "--manifest": FILE},
+        {"--settings": JSON, "--definition": JSON, "--out": OUT_FILES, "--datasets": FILE, "--manifest": FILE},
     ),
     Good(
         "subwords train",

@@ -30,6 +30,7 @@ SECONDS = 120.0
 """A command that takes longer hangs."""
 _MEMORY = 3 << 30
 _ONE_LINE = 2000
+_DIE_WITH_PARENT = 1
 _CAPABILITIES = 0x20080522  # the version of the interface
 _OVERRIDES = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 # What may stand before the one line: a logger (``alignlens.cli.train: ...``, its further lines indented), progress
@@ -263,6 +264,7 @@ def _be_child(arguments: Sequence[str], folder: Path, how: Drill | None, streams
     try:
         with suppress(OSError):
             os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for number, stream in enumerate(streams, start=1):

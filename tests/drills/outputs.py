@@ -8,7 +8,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from bad_values import GROUP, folders
+from bad_values import GROUP, calm_about, folders
 from goods import BY_NAME, OUT_FILE, OUT_FOLDER
 from harness import SECONDS, Drill, Outcome, calm, no_crash, refused, snapshot, start
 
@@ -41,7 +41,7 @@ def drills() -> Iterator[Drill]:
         yield Drill(GROUP, f"{name}: nobody reads it", command, _quiet, fresh=_GONE, heavy=True)
     for name in _READ:
         good = BY_NAME[name]
-        yield Drill(GROUP, f"{name} --out: a pipe that is read", _piped(good.with_value("--out", "pipe")), calm)
+        yield Drill(GROUP, f"{name} --out: a pipe that is read", _piped(good.with_value("--out", "pipe")), _arrived)
     for name, good in BY_NAME.items():
         for option, kind in good.takes.items():
             if kind in (OUT_FILE, OUT_FOLDER) and option in good.arguments:
@@ -60,6 +60,12 @@ def _quiet(outcome: Outcome) -> list[str]:
     """A reader that went away is no error, and nothing is to be said."""
     gone = outcome.code in (0, 141)
     return [*(no_crash(outcome) if not gone else []), *(["said something"] if outcome.lines else [])]
+
+
+def _arrived(outcome: Outcome) -> list[str]:
+    """A pipe is still one, and has got the output, or was refused."""
+    nothing = outcome.code == 0 and not outcome.out
+    return [*calm_about("pipe")(outcome), *(["nothing came out of it"] if nothing else [])]
 
 
 def _closed_folder(folder: Path) -> None:
@@ -87,8 +93,6 @@ def _piped(command: list[str]) -> Callable[[Path], Outcome]:
             child.kill()
             code = -signal.SIGALRM
         err = child.said()[1]
-        if code == 0 and not content:
-            err += "\nTraceback (most recent call last)\nnothing came out of the pipe"
         return Outcome(code, content, err, time.monotonic() - started, folder, before, snapshot(folder))
 
     return piped

@@ -102,7 +102,7 @@ def run_all(
         for folder in place.rglob("*"):
             if folder.is_dir() and not folder.is_symlink():
                 folder.chmod(0o755)
-        shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _prepare_process(tracking: bool) -> None:

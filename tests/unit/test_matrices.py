@@ -243,6 +243,11 @@ def test_shards_that_do_not_belong_together_are_refused(tmp_path: Path, folder: 
     for parts in ([even], [even, even, odd], [folder, odd]):
         with pytest.raises(InputError, match=r"not every sentence from 0 to 4 once|not every sentence"):
             gather(parts, tmp_path / "out")
+    begun = write(tmp_path / "begun", [0, 1, 2], [0, 1, 2])
+    gather([begun], tmp_path / "three")  # nothing says that there are more
+    _described(begun, facts={**json.loads((begun / "facts.json").read_text())["facts"], "sentences": 5})
+    with pytest.raises(InputError, match="not every sentence from 0 to 4 once"):
+        gather([begun], tmp_path / "out")
     _described(odd, facts={**json.loads((odd / "facts.json").read_text())["facts"], "decoding": "free"})
     with pytest.raises(InputError, match=r"odd: 'decoding' differs from that of .*even"):
         gather([even, odd], tmp_path / "out")

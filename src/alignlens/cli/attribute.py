@@ -131,7 +131,7 @@ def _write_scores(
 
     from alignlens.attribution.corpus import attribute, numbers_of
     from alignlens.attribution.rows import Statistics
-    from alignlens.io.matrices import MatrixWriter
+    from alignlens.io.matrices import SENTENCES, MatrixWriter
 
     begin = trained.spec.source_begin
     numbers = numbers_of(*ids, shard)
@@ -139,6 +139,7 @@ def _write_scores(
     names = [method.text for method in methods]
     facts: dict[str, Any] = {
         "methods": names,
+        SENTENCES: len(ids[0]),
         # Without the part: the facts of all parts are the same.
         "model": {key: value for key, value in about.items() if key != "shard"} | {"weights": args.weights},
         "decoding": about.get("decoding", "forced"),

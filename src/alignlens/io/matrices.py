@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 STATISTICS = "statistics"
 """The fact whose numbers are added up over shards; every other fact must be the same in all of them."""
 
+SENTENCES = "sentences"
+"""The fact that says how many sentences all shards have together; without it the last one that is there counts."""
+
 KIND = "folder of scores"
 _FORMAT, _VERSION = "alignlens matrices", 2
 _FACTS = "facts.json"
@@ -179,6 +182,7 @@ class Matrices:
         self.folder, self.names, self.facts = folder, names, facts
         self.numbers, self.shapes, self._sums = numbers, shapes, sums
         self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        self._rows = {name: row for row, name in enumerate(names)}
         self._starts = _offsets(shapes)
         self._files: dict[str, int] = {}
 
@@ -213,9 +217,9 @@ class Matrices:
         content = os.pread(self._file(name), (stop - start) * _TYPE.itemsize, start * _TYPE.itemsize)
         if len(content) != (stop - start) * _TYPE.itemsize:
             raise InputError("became shorter while it was read.", self.folder, advice=_ADVICE)
-        if zlib.crc32(content) != self._sums[self.names.index(name), place]:
+        if zlib.crc32(content) != self._sums[self._rows[name], place]:
             problem = f"damaged: the scores of sentence {number} are not what was written (CRC-32)."
-            raise InputError(problem, self.folder / _file_of(self.names.index(name)), advice=_ADVICE)
+            raise InputError(problem, self.folder / _file_of(self._rows[name]), advice=_ADVICE)
         matrix: Matrix = np.frombuffer(content, _TYPE).reshape(self.shape(number))
         return matrix
 
@@ -226,7 +230,7 @@ class Matrices:
 
     def _file(self, name: str) -> int:
         if name not in self._files:
-            file = os.open(self.folder / _file_of(self.names.index(name)), os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self.folder / _file_of(self._rows[name]), os.O_RDONLY | os.O_CLOEXEC)
             weakref.finalize(self, os.close, file)
             self._files[name] = file
         return self._files[name]
@@ -245,9 +249,11 @@ def gather(folders: Sequence[Path], out: Path) -> None:
         if different := sorted(key for key in keys if first.facts.get(key) != shard.facts.get(key)):
             raise InputError(f"{different[0]!r} differs from that of {first.folder}.", shard.folder, advice=_ADVICE)
     numbers = np.concatenate([shard.numbers for shard in shards])
-    if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
+    wanted = first.facts.get(SENTENCES, len(numbers))
+    if not np.array_equal(np.sort(numbers), np.arange(wanted)):
+        last = max(wanted - 1, int(numbers.max(initial=0)))
         raise InputError(
-            f"with {len(shards) - 1} other shards: not every sentence from 0 to {numbers.max()} once.",
+            f"with {len(shards) - 1} other shards: not every sentence from 0 to {last} once.",
             first.folder,
             advice="Give each shard of one run once.",
         )

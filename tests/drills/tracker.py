@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from harness import Drill, Outcome, no_crash, run
@@ -112,6 +113,7 @@ def _with(base: Path, content: bytes | Callable[[Path], None] | None) -> Callabl
 
     def setup(folder: Path) -> None:
         shutil.copytree(base, folder / "store")
+        _at_home(folder / _RESULTS / "mlflow.db", str(base), str(folder / "store"))
         path = folder / _RESULTS / "tiny" / "odd.journal.jsonl"
         (path.parent / "data.txt").write_text("data\n")
         if callable(content):
@@ -120,6 +122,13 @@ def _with(base: Path, content: bytes | Callable[[Path], None] | None) -> Callabl
             path.write_bytes(content)
 
     return setup
+
+
+def _at_home(database: Path, there: str, here: str) -> None:
+    """Lets a copied store say that it was made where it is: one that was moved is refused."""
+    with closing(sqlite3.connect(database)) as store, store:
+        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+            store.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (there, here))
 
 
 def _all_journals(folder: Path) -> None:

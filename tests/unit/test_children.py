@@ -17,7 +17,9 @@ from alignlens.errors import InputError, ToolError
 from alignlens.io.children import in_child
 
 SLEEPER = """
-import os, sys, time
+import os, signal, sys, time
+# A shell lets jobs in the background ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from alignlens.io.children import in_child
 

@@ -135,7 +135,8 @@ def move_file(path: Path, final: Path) -> None:
 
 
 def _put_in_place(path: Path, final: Path, sealed: bool) -> None:
-    checksum = sha256_of(path) if sealed else None
+    # What was sealed stays sealed, whoever writes it again.
+    checksum = sha256_of(path) if sealed or sidecar(final).is_file() else None
     # Whatever happens in between, a file never stands beside the checksum of another.
     sidecar(final).unlink(missing_ok=True)
     path.replace(final)

@@ -57,7 +57,8 @@ def assemble(
     """Returns the training, resumed from ``work`` if something is there, and what it trains."""
     source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
     dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
-    segmenter = Segmenter.load(files.target_subwords)
+    _subwords(files.source_subwords, source)
+    segmenter = _subwords(files.target_subwords, target)
     references = read_lines(files.dev_text)
     if len(references) != len(dev_target):
         raise InputError(
@@ -97,6 +98,18 @@ def assemble(
         "data": [store.fingerprint for store in (source, target, dev_source, dev_target)],
     }
     return Training(build(spec, seed), settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
+
+
+def _subwords(path: Path, store: TokenStore) -> Segmenter:
+    """Returns the subword model that a token store was made with; the trained model will need it."""
+    segmenter = Segmenter.load(path)
+    if len(segmenter) != store.vocabulary_size:
+        raise InputError(
+            f"{len(segmenter)} pieces, but {store.folder} was made with {store.vocabulary_size}.",
+            path,
+            advice="Give the subword model that the token store was made with.",
+        )
+    return segmenter
 
 
 def _path_of(settings: TrainingSettings) -> dict[str, Any]:

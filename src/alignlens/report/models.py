@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from alignlens.errors import InputError
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
+from alignlens.io.seals import read_seal
 from alignlens.io.tables import read_table
 from alignlens.io.text import check_equal_counts, read_lines
 from alignlens.tracking.records import SUFFIX
@@ -165,7 +166,9 @@ def read_curve(results: Path, name: ModelId) -> Curve:
     """Returns the learning curve of a model; a measure that was never taken has no points."""
     path = results / "models" / str(name) / "model" / "curves.csv"
     points: dict[str, list[tuple[int, float]]] = {measure: [] for measure in MEASURES}
-    if not path.is_file():
+    if (seal := read_seal(path.parent)) is not None:
+        seal.check(path.name)
+    elif not path.exists():
         return Curve(name, points)
     for number, row in enumerate(read_table(path, _AGAIN, ("update", *MEASURES)), start=2):
         for measure in MEASURES:

@@ -168,3 +168,12 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
 def test_help_and_wrong_options_do_not_wait_for_the_tensor_library(verb: str) -> None:
     code = f"import sys, alignlens.cli.{verb}\nassert not {{'torch', 'sacrebleu'}} & set(sys.modules)\n"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_line_that_is_no_sentence_is_refused_at_once(
+    folder: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "endless").write_text("der hund\n" + "katze " * 100_000 + "\n")
+    assert main(["translate", "--model", str(folder), "--source", "endless", "--out", "x"]) == 2
+    assert "endless:2: 100,000 pieces; a line may have 10,000 at most." in capsys.readouterr().err
+    assert not (files / "x").exists()

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from alignlens.models.settings import ModelSpec
 
 BATCH_TOKENS = 4000
+#: Pieces of a line. Attention weighs every pair of pieces, and a translation may be twice as long: what is longer is no
+#: sentence, and would fill the memory or take hours.
+LONGEST_LINE = 10_000
 
 
 def decode(
@@ -130,6 +133,9 @@ class TrainedModel:
         found = []
         for number, line in enumerate(lines, start=first):
             ids = segmenter.segment(line).ids
+            if len(ids) > LONGEST_LINE:
+                problem = f"{len(ids):,} pieces; a line may have {LONGEST_LINE:,} at most."
+                raise InputError(problem, name, number, "Split it into sentences.")
             if longest is not None and len(ids) + symbols > longest:
                 raise InputError(
                     f"{len(ids)} pieces; this model has positions for {longest - symbols} at most.",

@@ -185,8 +185,9 @@ def test_runs_of_the_user_keep_their_files(results: Path) -> None:
 
 
 REBUILD = """
-import os, resource, sys, time
+import os, resource, signal, sys, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets jobs in the background ignore it
 from alignlens.tracking import store as stores
 from alignlens.cli.main import main
 results, how = Path(sys.argv[1]), sys.argv[2]
@@ -206,7 +207,6 @@ def tell(self, experiment, *arguments):
     return run
 stores.Tracker.create_run = tell
 if how == "full":
-    import signal
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 sys.exit(main(["track", "rebuild", "--results", str(results)]))
 """

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
+    from _typeshed import SupportsWrite
+
 _DEBUG = "--debug"
 # Verbs whose process becomes or starts a server, which has limits of its own.
 _SERVING = ("ui", "server")
@@ -67,6 +69,11 @@ def _usage() -> str:
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, like every other error."""
 
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        with exit_on_error(self.prog.removeprefix("alignlens ")):
+            # argparse itself says nothing if that cannot be written.
+            print(self.format_help(), end="", file=file, flush=True)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)}; see {self.prog} --help\n")
 
@@ -93,12 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns 0, 2 for what the user can fix; a bug keeps its traceback and exits with 1."""
     open_standard_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_usage(), end="")
+    if not arguments or arguments[0] in ("-h", "--help", "--version"):
+        with exit_on_error("--help"):
+            print(f"alignlens {__version__}\n" if arguments == ["--version"] else _usage(), end="")
+            sys.stdout.flush()
         return 0 if arguments else 2
-    if arguments[0] == "--version":
-        print(f"alignlens {__version__}")
-        return 0
     verb = arguments.pop(0)
     if verb not in VERBS:
         line = one_line(f"unknown verb {verb!r}{nearest(verb, VERBS)}; see alignlens --help")

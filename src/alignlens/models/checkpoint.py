@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 KIND = "trained model"
 _CARD = "model.json"
+_SYSTEM_ERROR = re.compile(r"os error (\d+)")  # how the library tells that a disk is full
 _AGAIN = "Train the model again: alignlens train, or run the pipeline again."
 _METADATA_KEY = "alignlens"  # one key only: the order of several would change from write to write
 
@@ -61,7 +64,12 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], about: Mapping
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     content = {"format": FORMAT, "about": dict(about), "sha256": _digest(on_cpu, about)}
     with atomic_path(path, seal=False) as temporary:
-        save_file(on_cpu, temporary, metadata={_METADATA_KEY: json.dumps(content, sort_keys=True)})
+        try:
+            save_file(on_cpu, temporary, metadata={_METADATA_KEY: json.dumps(content, sort_keys=True)})
+        except SafetensorError as error:
+            if (number := _SYSTEM_ERROR.search(str(error))) is None:
+                raise
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def load_tensors(path: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:

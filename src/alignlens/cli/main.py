@@ -72,7 +72,8 @@ class _Parser(argparse.ArgumentParser):
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         with exit_on_error(self.prog.removeprefix("alignlens ")):
             # argparse itself says nothing if that cannot be written.
-            print(self.format_help(), end="", file=file, flush=True)
+            (sys.stdout if file is None else file).write(self.format_help())
+            sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)}; see {self.prog} --help\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.failures import one_line
 from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
 from alignlens.io.atomic import check_replaceable
@@ -154,7 +155,7 @@ def _watched(training: Training, journal: Journal, run: Run, speaks: bool) -> No
             measures = ", ".join(f"{name} {value:.3f}" for name, value in told["values"].items() if "dev" in name)
             _log.info("update %d: %s", told["update"], measures)
             for reference, translation in told["samples"]:
-                _log.info("  reference    %s\n  translation  %s", reference, translation)
+                _log.info("  reference    %s\n  translation  %s", one_line(reference), one_line(translation))
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri and not shown_live and time.monotonic() - started > _LIVE_AFTER_SECONDS:
             shown_live = True

@@ -80,7 +80,8 @@ def _named(path: Path, temporary: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None or (error.filename is not None and str(temporary) not in str(error.filename)):
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        if error.errno is None or (names and not any(str(temporary) in name for name in names)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 

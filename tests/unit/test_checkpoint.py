@@ -10,7 +10,17 @@ import pytest
 import torch
 
 from alignlens.errors import InputError
-from alignlens.models.checkpoint import FORMAT, average, load_model, load_tensors, put_weights, save_tensors, weights_of
+from alignlens.io.atomic import atomic_directory
+from alignlens.models.checkpoint import (
+    FORMAT,
+    KIND,
+    average,
+    load_model,
+    load_tensors,
+    put_weights,
+    save_tensors,
+    weights_of,
+)
 from alignlens.models.registry import build
 from alignlens.models.settings import LstmSettings, ModelSpec, TransformerSettings
 
@@ -88,3 +98,15 @@ def test_an_average_is_the_mean(tmp_path: Path) -> None:
     for path, value in zip(paths, (1.0, 2.0, 6.0), strict=True):
         save_tensors(path, {"a": torch.full((3,), value)}, {})
     assert torch.equal(average(paths)["a"], torch.full((3,), 3.0))
+
+
+def test_weights_of_another_model_are_not_taken_for_those_of_a_sealed_one(tmp_path: Path) -> None:
+    what = spec()
+    for seed in (1, 2):
+        with atomic_directory(tmp_path / str(seed), KIND) as folder:
+            save_tensors(folder / "weights.safetensors", weights_of(build(what, seed)), {})
+            (folder / "model.json").write_text(json.dumps({"format": FORMAT, "spec": what.as_json()}))
+    load_model(tmp_path / "1")
+    (tmp_path / "2/weights.safetensors").replace(tmp_path / "1/weights.safetensors")
+    with pytest.raises(InputError, match=r"weights\.safetensors: damaged: it is not what was written"):
+        load_model(tmp_path / "1")

@@ -172,13 +172,18 @@ def verify(path: Path | str) -> None:
     try:
         text = sidecar(path).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        seal = read_seal(path.parent)
-        if seal is not None and path.name in seal.files:
-            seal.check(path.name)
+        verify_member(path.parent, path.name)
     except (OSError, UnicodeDecodeError):
         raise _broken_sidecar(path, "cannot be read") from None
     else:
         _verify_alone(path, text.splitlines())
+
+
+def verify_member(folder: Path, name: str) -> None:
+    """Raises if a file of a folder, or of a folder in it, is not what was sealed with it; no seal, no objection."""
+    seal = read_seal(folder)
+    if seal is not None and name in seal.files:
+        seal.check(name)
 
 
 def _verify_alone(path: Path, lines: list[str]) -> None:

@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_path
 from alignlens.io.documents import read_json, taking
+from alignlens.io.seals import verify_member
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec
 
@@ -118,6 +119,7 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     if not path.is_file():
         known = sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.safetensors"))
         raise InputError("no such checkpoint.", path, advice=f"Here are: {', '.join(known) or 'none'}.")
+    verify_member(folder, f"{weights}.safetensors")  # It checks itself, but not that it is this model's.
     put_weights(model, load_tensors(path)[0], path)
     return model.eval(), spec
 

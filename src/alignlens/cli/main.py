@@ -100,7 +100,17 @@ def exit_on_error(what: str, debug: bool = False) -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns 0, 2 for what the user can fix; a bug keeps its traceback and exits with 1."""
     open_standard_streams()
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatched(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:
+        # The reader of our output has gone (head, less); that is no error of ours.
+        drop_output()
+        return 0
+    finally:
+        _flush()
+
+
+def _dispatched(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "--version"):
         with exit_on_error("--help"):
             print(f"alignlens {__version__}\n" if arguments == ["--version"] else _usage(), end="")
@@ -123,13 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with exit_on_error(verb, debug):
             status = _run(verb, module, args)
             sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has gone (head, less); that is no error of ours.
-        drop_output()
-        return 0
     except SystemExit as stop:
-        if stop.code == 2:
-            _flush()
         return stop.code if isinstance(stop.code, int) else 1
     return status or 0
 
@@ -165,7 +169,7 @@ def _run(verb: str, module: ModuleType, args: argparse.Namespace) -> int | None:
 
 
 def _flush() -> None:
-    """Writes what was printed before an error; if that cannot be, the error has been told."""
+    """Writes what was printed before an error; if that cannot be, it has been told, or nobody listens."""
     try:
         sys.stdout.flush()
     except OSError:

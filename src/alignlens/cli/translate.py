@@ -118,11 +118,15 @@ def run(args: argparse.Namespace) -> None:
             record.artifact(args.out, folder="translations")
         record.metrics(result)
     if result["empty_lines"]:
-        print(f"{name}: empty lines, left empty in the translation: {result['empty_lines']}", file=sys.stderr)
+        _note(f"{name}: empty lines, left empty in the translation: {result['empty_lines']}")
     if result["cut_at_limit"]:
-        print(f"translations as long as allowed, maybe cut off: {result['cut_at_limit']}", file=sys.stderr)
+        _note(f"translations as long as allowed, maybe cut off: {result['cut_at_limit']}")
     if args.json:
         print(json.dumps(result))
+
+
+def _note(text: str) -> None:
+    print(f"alignlens translate: note: {text}", file=sys.stderr)
 
 
 def _settings(args: argparse.Namespace) -> DecodingSettings:

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
 _CLOSED = ("bash", "-c", '"$@" >&-', "closed")
 _FULL = ("bash", "-c", '"$@" >/dev/full', "full")
 _GONE = ("bash", "-c", 'set -o pipefail; "$@" | true', "gone")
+
+
+def _without_out(name: str) -> tuple[str, ...]:
+    """Returns a command that works, without its output, which it then prints."""
+    arguments = list(BY_NAME[name].arguments)
+    place = arguments.index("--out")
+    return tuple(arguments[:place] + arguments[place + 2 :])
+
+
 _PRINTING = {
     "score": ("score", "--gold", BY_NAME["score"].value("--gold"), "--links", BY_NAME["score"].value("--links")),
     "bleu": BY_NAME["bleu"].arguments[:7],
     "symmetrize": BY_NAME["symmetrize"].arguments[:7],
-    "aligner": BY_NAME["aligner stored"].arguments[:-2],
+    "aligner": _without_out("aligner stored"),
     "translate": BY_NAME["translate"].arguments[:5],
     "align": BY_NAME["align"].arguments[:9],
     "track list": BY_NAME["track list"].arguments,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,24 @@ def test_fifty_machines_on_a_fresh_server(tmp_path: Path) -> None:
     """No common lock, and all of them find neither experiment nor group."""
     with own_server() as fresh:
         write_at_once(fresh.uri, tmp_path, "--apart")
+
+
+def test_batches_at_once_do_not_wait_for_each_other(server: OwnServer) -> None:
+    """More than the server works on at once; MLflow takes a second connection while it holds the first."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=server.uri)
+    experiment = client.create_experiment("batches")
+    runs = [client.create_run(experiment).info.run_id for _ in range(60)]
+    for step in range(3):
+        asked = [http.client.HTTPConnection("127.0.0.1", server.port) for _ in runs]
+        for run, connection in zip(runs, asked, strict=True):
+            metrics = [{"key": f"m{number}", "value": 1.0, "timestamp": 0, "step": step} for number in range(5)]
+            body = json.dumps({"run_id": run, "metrics": metrics})
+            connection.request("POST", "/api/2.0/mlflow/runs/log-batch", body, {"Content-Type": "application/json"})
+        with ExitStack() as closed:
+            answers = [closed.enter_context(connection.getresponse()) for connection in asked]
+            assert {answer.status: answer.read() for answer in answers} == {200: b"{}"}
 
 
 @pytest.mark.parametrize("victim", ["server", "database"])

@@ -153,6 +153,8 @@ def test_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Address("postgresql://bob:s3cret@db:5432/x?password=s3cret&sslmode=require")
     assert str(shown) == "postgresql://***@db:5432/x"
     assert "s3cret" not in shown.hide(f"cannot connect to {shown.uri} with\npassword s3cret")
+    long = shown.hide(f"API request failed {'with words ' * 100} (Caused by a timeout)")
+    assert (long[:11], long[-21:], len(long)) == ("API request", "(Caused by a timeout)", 203), "its middle is left out"
     for wrong in (
         "http://a b/",
         "http://a\nb/",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SQLITE = "sqlite:///"
 _DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _PROBE_SECONDS = 5.0
+_HALF = 100  # characters
 
 
 class Address:
@@ -66,11 +67,15 @@ class Address:
         return redacted(urlunsplit(self._parts._replace(query="", fragment="")))
 
     def hide(self, text: str) -> str:
-        """Returns one line of ``text``, fit for a terminal, without the secrets of this address."""
+        """Returns one line of ``text``, fit for a terminal, without the secrets of this address.
+
+        Of a long text the middle is left out: what was tried stands at its beginning, and why it failed at its end.
+        """
         hidden = text.replace(self.uri, str(self))
         if self._parts.password:
             hidden = hidden.replace(self._parts.password, "***")
-        return redacted(escaped(" ".join(hidden.split())))
+        line = redacted(escaped(" ".join(hidden.split())))
+        return line if len(line) <= 2 * _HALF else f"{line[:_HALF]} … {line[-_HALF:]}"
 
     def was_moved(self, location: str | None) -> bool:
         """Tells whether ``location`` is a folder of files as we make them, but of a store at another place.

@@ -24,6 +24,17 @@ _START_SECONDS = 60.0
 _GLANCE_SECONDS = 0.2
 _DEBIAN = Path("/usr/lib/postgresql")
 _PROGRAMS = ("postgres", "initdb", "createdb", "pg_isready")
+_CONNECTIONS = 120
+
+# MLflow answers up to 40 requests at once, and one that logs a batch holds a connection while it waits for a second.
+# With SQLAlchemy's 15 connections, 15 such requests wait for each other until all of them have failed.
+POOL = {
+    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "QueuePool",
+    "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "20",
+    "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": "80",
+}
+"""What keeps the connections of the server apart: fewer than PostgreSQL gives, and two for every request."""
+
 _INSTALL = "Install it (Debian, Ubuntu: apt-get install postgresql) or put its programs on the PATH."
 
 
@@ -97,6 +108,7 @@ class Database:
             "listen_addresses": "",
             "unix_socket_directories": str(self._home),
             "unix_socket_permissions": "0700",
+            "max_connections": str(_CONNECTIONS),
         }
         settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         command = [str(programs / "postgres"), "-D", str(self._data), *settings]

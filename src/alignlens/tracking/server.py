@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from alignlens.errors import ConfigError, InputError, ToolError
 from alignlens.io.atomic import write_json, write_text
 from alignlens.tracking.daemons import Daemon
-from alignlens.tracking.database import Database
+from alignlens.tracking.database import POOL, Database
 from alignlens.tracking.serving import (
     check_free,
     check_host,
@@ -155,7 +155,7 @@ class Server:
 
     def _start(self, settings: ServerSettings) -> None:
         environment = server_environment(self.database.uri, str(self.folder / "artifacts"))
-        environment |= guests(settings.allowed_hosts, settings.port)
+        environment |= POOL | guests(settings.allowed_hosts, settings.port)
         options: tuple[str, ...] = ()
         if settings.auth:
             options = ("--app-name", "basic-auth")

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _PAGE = 1000
 _METRICS = 800
 _PARAMS = 100
-_REASON = 200
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _REFUSING = (400, 413, 414, 422)  # answers of a web server that another try would get again
 _QUIET = {
@@ -40,7 +39,7 @@ _QUIET = {
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs tracebacks of errors that it also raises
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",  # one that answers at all may have fifty machines to serve
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
 }
 
@@ -178,7 +177,7 @@ class Tracker:
         except (MlflowException, HTTPError) as error:
             if not _is_refusal(error):
                 raise
-            raise RefusedError(f"the tracker refuses it ({self._address.hide(str(error))[:_REASON]}).") from None
+            raise RefusedError(f"the tracker refuses it ({self._address.hide(str(error))}).") from None
 
 
 class Store:
@@ -257,7 +256,7 @@ class Store:
         # ImportError: the driver of the database that the URI names is not installed.
         # ParseError: what answers is no MLflow.
         except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError, ParseError) as error:
-            reason = self.address.hide(str(error))[:_REASON]
+            reason = self.address.hide(str(error))
             raise ToolError(f"{self.address}: the tracker failed ({type(error).__name__}: {reason}).") from None
 
 

@@ -2,7 +2,7 @@
 #
 #   snakemake --cores all                                              the embedded demo
 #   snakemake --cores all --configfile config/presets/hansards.yaml    real data
-#   snakemake --cores all ding2019                                     one study, and what it needs
+#   snakemake --cores all NAME                                         one study of the configuration, and what it needs
 #   snakemake --workflow-profile profiles/slurm                        everything as Slurm jobs (docs/cluster.md)
 #
 # Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
@@ -21,7 +21,7 @@
 #   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
 #   encoders/{encoder}/                                             statistics of pretrained encoders; those of ours are
 #                                                                   in encoders/{dataset}/{direction}/{model}/{seed}/
-#   ding2019/, kobayashi2020/                                       the studies: tables, figures, claims.csv
+#   {study}/                                                        a study: its tables, figures, claims.csv
 #   report.html, report/                                            the page; its tables and figures
 from snakemake.utils import min_version
 
@@ -46,16 +46,13 @@ include: "rules/attribution.smk"
 include: "rules/shards.smk"
 include: "rules/cost.smk"
 include: "rules/encoders.smk"
-include: "rules/ding2019.smk"
-include: "rules/kobayashi2020.smk"
+include: "rules/studies.smk"
 include: "rules/report.smk"
 
 
 localrules:
     all,
     prefetch,
-    ding2019,
-    kobayashi2020,
 
 
 rule all:

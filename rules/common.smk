@@ -15,6 +15,7 @@ from alignlens.io.locks import release_stale_locks
 from alignlens.orphans import cancel_orphans, told
 from alignlens.plan import SIDES, SPLITS, Plan
 from alignlens.settings import load_settings, read_config
+from alignlens.studies.registry import study_of
 
 with exit_on_error("config"):
     # Snakemake has read these files itself, and not as strictly: of a key that stands there twice it took the last.

@@ -10,7 +10,7 @@
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
     attributions/, free/                                           see ``plan_attribution``
-    encoders/, ding2019/, kobayashi2020/                           see ``plan_studies``
+    encoders/, {study}/                                            see ``plan_studies``
     report.html, report/                                           the page; its tables and figures
 
 Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
@@ -260,7 +260,7 @@ class Plan:
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
             "attributions": self.attribution.summary(),
-            "encoders": self.studies.encoder_statistics() if self.studies.looks_into_encoders() else [],
+            "encoders": self.studies.encoder_statistics(),
             "studies": [name for name in self.settings.studies if self.studies.files(name)],
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],

@@ -17,26 +17,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.attribution.registry import in_order, plain
-from alignlens.studies.ding2019.runs import methods as ding2019_methods
-from alignlens.studies.kobayashi2020.runs import methods as kobayashi2020_methods
-from alignlens.studies.protocol import DEV, FORCED, FREE
+from alignlens.studies.contract import AskedModel
+from alignlens.studies.protocol import DEV, FORCED, FREE, Protocol
+from alignlens.studies.registry import study_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from alignlens.plan import Plan
-    from alignlens.settings import ModelRun
 
-#: The methods that a study needs of a model for a decoding, by the settings of the attribution.
-STUDIES: dict[str, Callable[[ModelRun, Mapping[str, Any], str], Sequence[str]]] = {
-    "ding2019": lambda run, attribution, decoding: ding2019_methods(run.architecture, attribution, decoding),
-    "kobayashi2020": lambda run, attribution, decoding: kobayashi2020_methods(
-        run.architecture, asdict(run.model), attribution, decoding
-    ),
-}
-#: Studies that choose a setting on gold links of the dev text.
-_CHOOSING = ("kobayashi2020",)
 ONLINE_ALIGNER = "fast_align"
 SYMMETRISED = "bidir"
 
@@ -90,13 +80,21 @@ class AttributionPlan:
 
     def _plain(self) -> list[str]:
         """Returns every method of the registry with the noise of the tables."""
-        attribution = self.plan.settings.attribution
-        return plain(float(attribution.sigma), attribution.samples)
+        return plain(self.protocol.sigma, self.protocol.samples)
 
     def _of_study(self, study: str, dataset: str, model: str, decoding: str) -> Sequence[str]:
-        if decoding == DEV and not (study in _CHOOSING and self.plan.has_dev_gold(dataset)):
+        asks = study_of(study)
+        if decoding == DEV and not (asks.chooses_on_dev and self.plan.has_dev_gold(dataset)):
             return ()
-        return STUDIES[study](self.plan.model(model), asdict(self.plan.settings.attribution), decoding)
+        run = self.plan.model(model)
+        asked = AskedModel(run.architecture, asdict(run.model))
+        return asks.methods(asked, self.plan.settings.studies[study], self.protocol, decoding)
+
+    @property
+    def protocol(self) -> Protocol:
+        """The noise of the tables."""
+        attribution = self.plan.settings.attribution
+        return Protocol(float(attribution.sigma), attribution.samples)
 
     def asked_by(self, study: str) -> list[Attribution]:
         """Returns the runs on datasets with gold links that a study asks for methods."""

@@ -2,7 +2,7 @@
 
 encoders/{encoder}/                               statistics of a pretrained encoder
 encoders/{dataset}/{direction}/{model}/{seed}/    those of the encoder of a trained model
-ding2019/, kobayashi2020/                         the studies: tables, figures, claims.csv
+{study}/                                          a study: its tables, figures, claims.csv
 """
 
 from __future__ import annotations
@@ -11,33 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignlens.studies.protocol import FORCED, FREE
+from alignlens.studies.registry import study_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from alignlens.plan import Plan
     from alignlens.plan_attribution import Attribution
-
-#: Studies that look into encoders by themselves.
-_ENCODING = ("kobayashi2020",)
-_KINDS = ("html", "csv", "md", "tex")
-
-
-def _tables(*names: str) -> list[str]:
-    return [f"{name}.{kind}" for name in names for kind in _KINDS]
-
-
-#: What a study always ends in, its page first; figures are on the page, and beside it where there is something to draw.
-STUDY_FILES: dict[str, Sequence[str]] = {
-    "ding2019": (
-        "index.html",
-        "claims.csv",
-        "samples.csv",
-        "summary.json",
-        *_tables("table1", "table2", "table3", "variants"),
-    ),
-    "kobayashi2020": ("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *_tables("table3")),
-}
+    from alignlens.studies.contract import EncoderRequest
 
 
 @dataclass(frozen=True)
@@ -50,19 +31,21 @@ class StudyPlan:
         """Returns the files of a study; none if no model is trained on a dataset with gold links."""
         if name not in self.plan.settings.studies or not self.plan.attribution.scored_datasets():
             return []
-        return [str(self.plan.root / name / file) for file in STUDY_FILES[name]]
+        return [str(self.plan.root / name / file) for file in study_of(name).files]
 
-    def looks_into_encoders(self) -> bool:
-        """Returns whether any study needs encoders by themselves."""
-        return any(name in _ENCODING for name in self.plan.settings.studies)
+    def encoders(self) -> EncoderRequest | None:
+        """Returns the encoders that a study looks into; none if no study does."""
+        asked = (self._encoders_of(name) for name in self.plan.settings.studies)
+        return next((request for request in asked if request is not None), None)
 
-    def encoders(self) -> dict[str, str]:
-        """Returns the pretrained encoders of the configuration by name: what each is, or the folder it is in."""
-        models = self.plan.settings.encoders["models"]
-        return {name: place for name, place in models.items() if place is not None}
+    def _encoders_of(self, name: str) -> EncoderRequest | None:
+        return study_of(name).encoders(self.plan.settings.studies[name])
 
     def encoder_statistics(self) -> list[str]:
         """Returns the folders of statistics of all encoders; of ours, the first direction and seed of a Transformer."""
+        request = self.encoders()
+        if request is None:
+            return []
         root = self.plan.root / "encoders"
         ours = [
             str(root / dataset / self.plan.directions(dataset)[0] / run.name / str(self.plan.settings.seeds[0]))
@@ -70,7 +53,7 @@ class StudyPlan:
             for run in self.plan.settings.models
             if run.architecture == "transformer"
         ]
-        return [*(str(root / name) for name in self.encoders()), *ours]
+        return [*(str(root / name) for name in request.pretrained), *ours]
 
     def inputs(self, name: str) -> list[str]:
         """Returns what a study reads: scores of methods and aligners, statistics of encoders, what its figures show."""
@@ -84,7 +67,7 @@ class StudyPlan:
         ]
         asked = self.plan.attribution.asked_by(name)
         metrics = [self.plan.attribution.scores(run) for run in asked]
-        encoders = self.encoder_statistics() if name in _ENCODING else []
+        encoders = self.encoder_statistics() if self._encoders_of(name) is not None else []
         return [*metrics, *aligners, *encoders, *self._bleu(asked), *self._matrices(asked), *self._texts()]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:

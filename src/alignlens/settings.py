@@ -14,9 +14,10 @@ from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import read_yaml
 from alignlens.io.names import TAKEN_IN_RESULTS, check_free
 from alignlens.io.schema import check, read_schema, with_defaults
-from alignlens.models.encoder_folders import PACKAGED
+from alignlens.io.typed import read, schema_of
 from alignlens.models.presets import Presets
 from alignlens.models.settings import architecture_settings
+from alignlens.studies.registry import studies
 from alignlens.training.settings import TrainingSettings, check_longest
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ class ModelRun:
 
 @dataclass(frozen=True)
 class Settings:
-    """A validated configuration; mappings hold every key, defaults included."""
+    """A validated configuration; mappings hold every key, defaults included.
+
+    ``studies`` has the settings of every active study by its name.
+    """
 
     preset: str
     datasets: tuple[Dataset, ...]
@@ -81,8 +85,7 @@ class Settings:
     decoding: Mapping[str, Any]
     aligners: tuple[AlignerRun, ...]
     symmetrizations: tuple[str, ...]
-    studies: tuple[str, ...]
-    encoders: Mapping[str, Any]
+    studies: Mapping[str, Any]
     attribution: AttributionSettings
     interval: Mapping[str, Any]
     seed: int
@@ -93,7 +96,7 @@ class Settings:
 def load_settings(config: Mapping[str, Any], project: Path, label: str = "config") -> Settings:
     """Returns the settings of a configuration, or raises with the key path, the value and what is allowed."""
     folder = project / "config"
-    schema = read_schema("config", folder)
+    schema = config_schema(folder)
     check(dict(config), schema, label)
     filled = with_defaults(config, schema)
     check_free(filled["preset"], TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
@@ -109,7 +112,6 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         _check_files(dataset, f"{label}.datasets[{place}]")
     if filled["mirror"] is not None and not Path(filled["mirror"]).is_dir():
         raise ConfigError(f"{label}.mirror: {filled['mirror']!r} is not a folder")
-    _check_encoders(filled["encoders"], filled["datasets"], f"{label}.encoders")
     runs = [AlignerRun(run["name"], run["text"], run["max_pairs"]) for run in filled["aligners"]]
     for place, run in enumerate(runs):
         if run in runs[:place]:
@@ -127,14 +129,25 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         decoding=filled["decoding"],
         aligners=tuple(runs),
         symmetrizations=tuple(filled["symmetrizations"]),
-        studies=tuple(filled["studies"]),
-        encoders=filled["encoders"],
+        studies=_studies(filled, f"{label}.studies"),
         attribution=AttributionSettings.from_json(filled["attribution"], f"{label}.attribution"),
         interval=filled["interval"],
         seed=filled["seed"],
         heatmaps=filled["heatmaps"],
         tracking_uri=_tracking_uri(filled["tracking"]["uri"], f"{label}.tracking.uri"),
     )
+
+
+def config_schema(folder: Path) -> dict[str, Any]:
+    """Returns the schema of a configuration; each study brings that of its own part."""
+    schema = read_schema("config", folder)
+    schema["properties"]["studies"]["properties"] = {
+        name: {**schema_of(study.settings), "type": ["object", "null"], "description": study.about}
+        for name, study in studies().items()
+    }
+    for part in schema["properties"]["studies"]["properties"].values():
+        del part["default"]  # a study that is left out is not active
+    return schema
 
 
 def _tracking_uri(uri: str | None, where: str) -> str | None:
@@ -190,22 +203,15 @@ def _check_vocabulary(run: ModelRun, subwords: str, where: str) -> None:
         )
 
 
-def _check_encoders(encoders: Mapping[str, Any], datasets: Sequence[str], where: str) -> None:
-    """Raises for an encoder or a text that is not there, and for names that would share a folder of results."""
-    wanted = {name: place for name, place in encoders["models"].items() if place is not None}
-    for number, (name, place) in enumerate(wanted.items()):
-        at = f"{where}.models.{name}"
-        check_free(name, datasets, at, "encoders/ has a folder for each dataset, too")
-        check_free(name, list(wanted)[:number], at, "another encoder has that name but for capitals")
-        if place not in PACKAGED and not Path(place).is_dir():
-            raise ConfigError(f"{at}: {place!r} is neither a folder nor {', '.join(PACKAGED)}")
-    text = encoders["text"]
-    if text is None:
-        return
-    if not Path(text).is_file():
-        raise ConfigError(f"{where}.text: {text!r} is not a file")
-    if {"{", "}"} & set(text):
-        raise ConfigError(f"{where}.text: {text!r}: Snakemake takes braces in a path for wildcards. Rename the file.")
+def _studies(filled: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Returns the settings of the active studies; one whose value is null stands for none."""
+    active = {}
+    for name, study in studies().items():
+        content = filled["studies"].get(name)
+        if content is not None:
+            active[name] = read(study.settings, content)
+            study.check(active[name], filled["datasets"], f"{where}.{name}")
+    return active
 
 
 def _check_files(dataset: Dataset, where: str) -> None:

@@ -120,7 +120,7 @@ def preload(tracking: bool) -> None:
     import alignlens.aligners.thot_models
     import alignlens.attribution.corpus
     import alignlens.decoding.translate
-    import alignlens.report.html
+    import alignlens.report.page
     import alignlens.subwords.spans
     import alignlens.training.assembly  # noqa: F401
 

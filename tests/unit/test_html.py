@@ -11,9 +11,10 @@ import pytest
 
 from alignlens.alignment.gold import Gold
 from alignlens.alignment.links import Alignment
+from alignlens.display.pages import Picture, embedded_json, tables_page
 from alignlens.report.browser import best_systems, browser_data, disagreement, instructive
 from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun, TestSet
-from alignlens.report.html import Contents, Picture, embedded_json, report_page, tables_page
+from alignlens.report.page import Contents, report_page
 from alignlens.report.tables import aer_table
 
 EVIL = "</script><script>alert(1)</script>"

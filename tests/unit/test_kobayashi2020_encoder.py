@@ -10,12 +10,12 @@ import pytest
 from encoder_cases import our_encoder, sequences
 
 from alignlens.attribution.encoders import observe, singular_values
+from alignlens.display.heatmap import render
 from alignlens.metrics.encoder_statistics import EncoderStatistics
-from alignlens.report.encoder_figures import encoder_figures
-from alignlens.report.heatmap import render
 from alignlens.studies.kobayashi2020 import encoder_published as published
 from alignlens.studies.kobayashi2020.encoder_rules import RULES, judge_encoder
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base, singular_table, table1, table2, table4
+from alignlens.studies.kobayashi2020.shown.encoder_figures import encoder_figures
 
 BERT = ("[CLS]", "[SEP]", "punctuation", "other")
 OWN = ("END", "punctuation", "other")

@@ -17,7 +17,7 @@ from alignlens.report.methods import read_compared
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignlens.report.render import Cell, Table
+    from alignlens.display.render import Cell, Table
 
 BOTH = "grow-diag-final-lilt"
 SMOOTH = "ding_smoothgrad,n=5"

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 
 from alignlens.cli.main import main
+from alignlens.display.heatmap import render
+from alignlens.display.render import Table
 from alignlens.report.collect import Failure
 from alignlens.report.curves import draw_curves
-from alignlens.report.heatmap import render
 from alignlens.report.model_tables import best_translator, models_form, models_table
 from alignlens.report.models import Curve, ModelId, TrainedModel, evenly_spaced, read_curve, read_models, read_samples
-from alignlens.report.render import Table
 from alignlens.tracking.journal import Journal
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"

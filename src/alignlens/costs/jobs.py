@@ -250,13 +250,12 @@ class _Estimator:
                 )
                 name = f"{run.dataset} {direction} {run.model} {run.seed}"
                 yield self._job(stage, "measure_cost", name, seconds, models=True)
-        if not (self.plan.studies.looks_into_encoders() and planned.scored_datasets()):
+        encoders = self.plan.studies.encoders()
+        if encoders is None or not planned.scored_datasets():
             return
-        pretrained = self.plan.studies.encoders()
-        for name in pretrained:
-            seconds = self.rates.encoder * settings.encoders["sequences"]
-            yield self._job(stage, "pretrained_encoder", name, seconds, models=True)
-        for folder in self.plan.studies.encoder_statistics()[len(pretrained) :]:
+        for name in encoders.pretrained:
+            yield self._job(stage, "pretrained_encoder", name, self.rates.encoder * encoders.sequences, models=True)
+        for folder in self.plan.studies.encoder_statistics()[len(encoders.pretrained) :]:
             yield self._job(
                 stage, "model_encoder", folder.removeprefix(f"{self.plan.root}/encoders/"), 0.0, models=True
             )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from alignlens.display.charts import chart_settings, finished, line_of, sheet, tidy
 from alignlens.report.models import MEASURES
-from alignlens.report.plots import chart_settings, finished, line_of, sheet, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.report.heatmap import Drawing
+    from alignlens.display.heatmap import Drawing
     from alignlens.report.models import Curve
 
 _NAMES = {"dev_loss": "dev loss (nats per piece)", "dev_accuracy": "dev accuracy (%)", "dev_bleu": "dev BLEU"}

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import parse, plain
-from alignlens.report.render import Cell, Table
+from alignlens.display.render import Cell, Table
 from alignlens.report.tables import labels_of
 from alignlens.studies.protocol import ARCHITECTURES, BIDIR, DING, GROW_DIAG_FINAL
 from alignlens.studies.tables import Estimate, estimate_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from alignlens.display.render import Cell, Table
 from alignlens.report.models import why_absent
-from alignlens.report.render import Cell, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

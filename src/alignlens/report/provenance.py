@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from alignlens import __version__
+from alignlens.display.render import Cell, Table
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
 from alignlens.report.models import PREPARE_AGAIN
-from alignlens.report.render import Cell, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from alignlens.display.render import Cell, Table, html
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.report.render import Cell, Table, html
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from alignlens.display.render import Cell, Table
 from alignlens.report.collect import reason_missing
-from alignlens.report.render import Cell, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 COLUMNS = ("id", "claim", "verdict", "numbers", "reason", "test", "pass_rule", "published", "priority", "by_dataset")
-_PUBLISHED = Path(__file__).parent / "published"
+_STUDIES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def claims_of(study: str) -> tuple[Claim, ...]:
 
 def published_rows(study: str, name: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
     """Returns the rows of a file of published numbers."""
-    return read_table(_PUBLISHED / study / name, "Install alignlens again.", columns)
+    return read_table(_STUDIES / study / "printed" / name, "Install alignlens again.", columns)
 
 
 @dataclass(frozen=True)

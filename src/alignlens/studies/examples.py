@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignlens.alignment.gold import read_gold
+from alignlens.display.sentences import Example, Side
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
 from alignlens.studies.protocol import ARCHITECTURES, FORCED
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 _WORDS = range(6, 13)
 _USUAL_WORDS = 8
 _MOST_PIECES = 12
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a sentence pair in pieces, and the word that each piece belongs to."""
-
-    pieces: list[str]
-    word_of_piece: list[int]
-
-
-@dataclass(frozen=True)
-class Example:
-    """A test sentence as a model reads it (source) and is given it (target); gold links of words likewise."""
-
-    dataset: str
-    direction: str
-    number: int
-    source: Side
-    target: Side
-    sure: list[tuple[int, int]]
-    possible: list[tuple[int, int]]
-    rows: dict[str, dict[str, NDArray[np.float32]]]
-    """Matrices by model and method: target pieces with END x source pieces with END."""
 
 
 def read_example(results: Results, dataset: Dataset) -> Example | None:

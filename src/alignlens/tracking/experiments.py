@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from alignlens.studies.registry import studies
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -123,15 +125,16 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             ),
         ),
         "encoders": Experiment("Weights and norms inside encoders over a text."),
-        "ding2019": Experiment("The study of Ding, Xu and Koehn (2019): its tables, figures and claims."),
-        "kobayashi2020": Experiment("The study of Kobayashi et al. (2020): its tables, figures and claims."),
     }
 )
 
 
 def experiment_tags(name: str) -> dict[str, str]:
     """Returns the tags of the experiment of that name; none for one that others made."""
-    return EXPERIMENTS[name].tags() if name in EXPERIMENTS else {}
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name].tags()
+    study = studies().get(name)
+    return {} if study is None else Experiment(f"{study.about}: the tables, figures and claims of the study.").tags()
 
 
 def _quoted(column: str) -> str:

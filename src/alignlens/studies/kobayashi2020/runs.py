@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alignlens.attribution.registry import method
-from alignlens.studies.protocol import DEV, FREE, Protocol
+from alignlens.studies.protocol import DEV, FREE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from alignlens.studies.contract import AskedModel
+    from alignlens.studies.kobayashi2020.study import Kobayashi2020Settings
+    from alignlens.studies.protocol import Protocol
 
 #: What is compared: the method's name, and what its scores are called.
 KINDS = {"attention": "weights", "norms": "norms"}
@@ -24,17 +26,16 @@ def layer_method(kind: str, layer: int, step: str, head: int | None = None) -> s
     return method(kind, {"layer": layer, "step": step, **chosen}).text
 
 
-def methods(architecture: str, model: Mapping[str, Any], attribution: Mapping[str, Any], decoding: str) -> list[str]:
+def methods(model: AskedModel, settings: Kobayashi2020Settings, protocol: Protocol, decoding: str) -> list[str]:
     """Returns every layer and, on the test text, every head of a Transformer; other architectures have one attention.
 
     The dev text serves to choose a layer, so that its heads are not asked for.
     """
-    if architecture != "transformer" or decoding == FREE:
+    if model.architecture != "transformer" or decoding == FREE:
         return []
-    layers, heads = range(model["decoder_layers"]), range(model["heads"])
+    layers, heads = range(model.sizes["decoder_layers"]), range(model.sizes["heads"])
     wanted = [layer_method(kind, layer, step) for kind in KINDS for step in STEPS for layer in layers]
     if decoding != DEV:
-        protocol = Protocol(float(attribution["sigma"]), int(attribution["samples"]))
         wanted += [protocol.method(name) for name in GRADIENTS]
         wanted += [
             layer_method(kind, layer, step, head)

@@ -8,15 +8,15 @@ import matplotlib as mpl
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
-from alignlens.report.encoder_densities import draw_frequency, draw_weight_and_norm, style_of
-from alignlens.report.plots import QUIET, STYLES, chart_settings, finished, sheet, tidy
+from alignlens.display.charts import QUIET, STYLES, chart_settings, finished, sheet, tidy
+from alignlens.studies.kobayashi2020.shown.encoder_densities import draw_frequency, draw_weight_and_norm, style_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from alignlens.report.heatmap import Drawing
+    from alignlens.display.heatmap import Drawing
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
 _PANEL_INCHES = (3.6, 2.6)

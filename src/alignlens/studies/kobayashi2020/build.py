@@ -4,43 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.cli.figures import write_figure
-from alignlens.cli.study_files import Built, write_csv, write_shown
+from alignlens.display.figures import write_figure
+from alignlens.studies.examples import read_example
+from alignlens.studies.files import Built, write_csv, write_shown
+from alignlens.studies.kobayashi2020 import encoder_records, layers, shares, table3
+from alignlens.studies.kobayashi2020.claims import judge
+from alignlens.studies.kobayashi2020.encoders import read_encoders
+from alignlens.studies.kobayashi2020.heads import correlations
+from alignlens.studies.kobayashi2020.shown.encoder_figures import encoder_figures
+from alignlens.studies.kobayashi2020.shown.encoder_tables import encoder_tables
+from alignlens.studies.kobayashi2020.shown.layer_curves import draw_heads, draw_layers
+from alignlens.studies.kobayashi2020.shown.layer_heatmaps import layer_heatmaps
+from alignlens.studies.kobayashi2020.shown.tables import heads_table, shares_table
+from alignlens.studies.kobayashi2020.shown.tables import table3 as shown_table3
+from alignlens.studies.kobayashi2020.study import STUDY
+from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
+from alignlens.studies.page import Section
+from alignlens.studies.protocol import ARCHITECTURES, KOBAYASHI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from alignlens.report.html import Picture
-    from alignlens.report.render import Table
-    from alignlens.report.study_page import Section
+    from alignlens.display.pages import Picture
+    from alignlens.display.render import Table
     from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve, Head
     from alignlens.studies.kobayashi2020.shares import Share
+    from alignlens.studies.page import Section
     from alignlens.studies.results import Results
-
-TITLE = "Kobayashi, Kuribayashi, Yokoi and Inui 2020: norms beside weights"
-_LEAD = (
-    "Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), rerun: printed numbers, "
-    "ours, and what became of every claim."
-)
 
 
 def build(results: Results, out: Path) -> Built:
     """Writes tables and figures, and returns what they say."""
-    from alignlens.report.study_page import Section
-    from alignlens.studies.kobayashi2020 import layers
-    from alignlens.studies.kobayashi2020.claims import judge
-    from alignlens.studies.kobayashi2020.encoders import read_encoders
-    from alignlens.studies.kobayashi2020.shares import COLUMNS, records, shares
-    from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
-
     curves = layers.curves(results)
     heads = layers.heads(results, curves)
-    found = shares(results, curves)
+    found = shares.shares(results, curves)
     write_csv(out / "layers.csv", layers.LAYER_COLUMNS, layers.layer_records(curves))
     write_csv(out / "heads.csv", layers.HEAD_COLUMNS, layers.head_records(heads))
-    write_csv(out / "shares.csv", COLUMNS, records(found))
+    write_csv(out / "shares.csv", shares.COLUMNS, shares.records(found))
     tables = _write_tables(out, results, curves, heads, found)
     figures = _write_figures(out, results, curves, heads)
     sections: list[Section] = [
@@ -61,8 +63,6 @@ def build(results: Results, out: Path) -> Built:
         ("intervals", "; ".join(results.intervals) or "not recorded"),
     ]
     return Built(
-        TITLE,
-        _LEAD,
         verdicts,
         sections,
         facts,
@@ -76,14 +76,10 @@ def _write_tables(
     out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head], found: Sequence[Share]
 ) -> dict[str, list[Table]]:
     """Writes the tables about translation models, and returns them by dataset."""
-    from alignlens.report.kobayashi2020_tables import heads_table, shares_table, table3
-    from alignlens.studies.kobayashi2020.heads import correlations
-    from alignlens.studies.kobayashi2020.table3 import COLUMNS, records, tables
-
-    made = tables(results, curves)
-    shown = [table3(table, results) for table in made]
-    write_csv(out / "table3.csv", COLUMNS, records(made))
-    write_shown(out, "table3", TITLE, shown)
+    made = table3.tables(results, curves)
+    shown = [shown_table3(table, results) for table in made]
+    write_csv(out / "table3.csv", table3.COLUMNS, table3.records(made))
+    write_shown(out, "table3", STUDY.title, shown)
     by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
     for table, drawn in zip(made, shown, strict=True):
         by_dataset[table.dataset.name].append(drawn)
@@ -99,11 +95,6 @@ def _write_figures(
     out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head]
 ) -> dict[str, list[Picture]]:
     """Writes error rates by layer and head, and one sentence through all layers, by dataset."""
-    from alignlens.report.layer_curves import draw_heads, draw_layers
-    from alignlens.report.layer_heatmaps import layer_heatmaps
-    from alignlens.studies.examples import read_example
-    from alignlens.studies.protocol import ARCHITECTURES, KOBAYASHI
-
     written: dict[str, list[Picture]] = {}
     for dataset in results.datasets:
         name = dataset.name
@@ -128,16 +119,11 @@ def _write_figures(
 
 def _write_encoders(out: Path, encoders: Sequence[EncoderResult]) -> list[Section]:
     """Writes the tables and figures about encoders, a section of the page each."""
-    from alignlens.report.encoder_figures import encoder_figures
-    from alignlens.report.encoder_tables import encoder_tables
-    from alignlens.report.study_page import Section
-    from alignlens.studies.kobayashi2020.encoder_records import COLUMNS, records
-
     shown = {encoder.name: encoder_tables(encoder.statistics) for encoder in encoders}
     for stem in next(iter(shown.values()), {}):
-        write_shown(out, stem, TITLE, [tables[stem] for tables in shown.values()])
+        write_shown(out, stem, STUDY.title, [tables[stem] for tables in shown.values()])
     if encoders:
-        write_csv(out / "encoders.csv", COLUMNS, records(encoders))
+        write_csv(out / "encoders.csv", encoder_records.COLUMNS, encoder_records.records(encoders))
     return [
         Section(
             encoder.name,

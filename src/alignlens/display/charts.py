@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
-from alignlens.report.heatmap import Drawing, figure_settings
+from alignlens.display.heatmap import Drawing, figure_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,39 +1,29 @@
-"""The HTML pages: one self-contained report, and the tables alone."""
+"""The report as one self-contained page."""
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-
 from alignlens import __version__
+from alignlens.display.pages import asset, embedded_figures, embedded_json, page
+from alignlens.display.render import html
 from alignlens.report import model_tables, provenance, tables
 from alignlens.report.browser import MOST_SENTENCES, browser_data
-from alignlens.report.render import html
 from alignlens.report.studies import studies_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from alignlens.display.pages import Picture
+    from alignlens.display.render import Table
     from alignlens.report.collect import Failure, Job, RunId, ScoredRun, TestSet
     from alignlens.report.models import ModelId, Sample, TrainedModel
-    from alignlens.report.render import Table
     from alignlens.report.studies import StudySummary
     from alignlens.tracking.records import RunRecord
 
 _TEMPLATES = Path(__file__).parent / "templates"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure for the page."""
-
-    caption: str
-    svg: bytes
 
 
 @dataclass(frozen=True)
@@ -67,8 +57,8 @@ def report_page(contents: Contents) -> str:
     sentences = [browser_data(test_set, contents.scored) for test_set in contents.test_sets.values()]
     sentences = [entry for entry in sentences if entry["systems"]]
     preparation = [provenance.preparation_table(contents.preparations)] if contents.preparations else []
-    return _page(
-        "report.html.j2",
+    return page(
+        _TEMPLATES / "report.html.j2",
         title=contents.title,
         version=__version__,
         date=provenance.date_of([*contents.scored, *contents.models]),
@@ -84,7 +74,7 @@ def report_page(contents: Contents) -> str:
                     html(tables.aer_table(dataset, contents.scored, contents.expected, contents.failures)),
                     html(tables.detail_table(dataset, contents.scored)),
                 ],
-                "figures": _figures(contents.pictures.get(dataset, ()), "Heatmap"),
+                "figures": embedded_figures(contents.pictures.get(dataset, ()), "Heatmap"),
             }
             for dataset in datasets
         ],
@@ -108,7 +98,7 @@ def report_page(contents: Contents) -> str:
             for dataset, report in contents.preparations.items()
         ],
         sentences=embedded_json(sentences),
-        browser_js=_asset("browser.js"),
+        browser_js=asset(_TEMPLATES / "browser.js"),
     )
 
 
@@ -117,48 +107,9 @@ def _models_part(contents: Contents, dataset: str) -> dict[str, Any]:
     return {
         "name": dataset,
         "table": html(table),
-        "figures": _figures(contents.curves.get(dataset, ()), "Learning curves"),
+        "figures": embedded_figures(contents.curves.get(dataset, ()), "Learning curves"),
         "samples": contents.samples.get(dataset, ()),
     }
-
-
-def _figures(pictures: Sequence[Picture], kind: str) -> list[dict[str, str]]:
-    return [
-        {"caption": picture.caption, "uri": _data_uri(picture.svg), "alt": f"{kind}: {picture.caption}"}
-        for picture in pictures
-    ]
-
-
-def tables_page(title: str, shown: Sequence[Table]) -> str:
-    """Returns a page of tables and nothing else."""
-    return _page("tables.html.j2", title=title, tables=[html(table) for table in shown])
-
-
-def embedded_json(value: Any) -> str:
-    """Returns JSON that can stand inside a script element, whatever words it holds."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _page(template: str, **values: Any) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template(template).render(css=_asset("report.css"), tables_js=_asset("tables.js"), **values)
-
-
-def _asset(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8").rstrip("\n")
-
-
-def _data_uri(svg: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 
 def _cards(contents: Contents, datasets: Sequence[str]) -> list[dict[str, str]]:

@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignlens.cli.figures import write_figure
-from alignlens.cli.study_files import Built, write_csv, write_shown
+from alignlens.display.figures import write_figure
+from alignlens.studies.ding2019.causes import COLUMNS as CAUSE_COLUMNS
+from alignlens.studies.ding2019.causes import cause_table, records
+from alignlens.studies.ding2019.claims import judge
+from alignlens.studies.ding2019.curves import COLUMNS as CURVE_COLUMNS
+from alignlens.studies.ding2019.curves import points
+from alignlens.studies.ding2019.labels import label_changes
+from alignlens.studies.ding2019.shown.curves import draw_noise_curves
+from alignlens.studies.ding2019.shown.figures import figures
+from alignlens.studies.ding2019.shown.tables import causes_table, study_table
+from alignlens.studies.ding2019.study import STUDY
+from alignlens.studies.ding2019.summary import short_causes, short_error_rates
+from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
+from alignlens.studies.examples import read_example
+from alignlens.studies.files import Built, write_csv, write_shown
+from alignlens.studies.page import Section
+from alignlens.studies.protocol import FORCED, FREE
+from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from alignlens.report.html import Picture
-    from alignlens.report.render import Table
+    from alignlens.display.pages import Picture
+    from alignlens.display.render import Table
     from alignlens.studies.ding2019.causes import CauseTable
     from alignlens.studies.results import Results
     from alignlens.studies.tables import StudyTable
 
-TITLE = "Ding, Xu and Koehn 2019: word saliency for alignment"
-_LEAD = (
-    "Saliency-driven word alignment interpretation for neural machine translation (WMT 2019), rerun: printed numbers, "
-    "ours, and what became of every claim."
-)
 _FILES = {"1": "table1", "2": "table2", "3": "table3", "variants": "variants"}
 
 
 def build(results: Results, out: Path) -> Built:
     """Writes tables and figures, and returns what they say."""
-    from alignlens.report.study_page import Section
-    from alignlens.studies.ding2019.claims import judge
-    from alignlens.studies.ding2019.labels import label_changes
-    from alignlens.studies.ding2019.summary import short_causes, short_error_rates
-
     verdicts = judge(results, label_changes(results))
     tables = _write_tables(out, results)
     causes = _write_causes(out, results, tables)
@@ -54,14 +60,11 @@ def build(results: Results, out: Path) -> Built:
     ]
     summary = {"error_rates": short_error_rates(results), "causes": short_causes(causes)}
     names = [*_FILES.values(), *(["causes"] if causes else []), "samples"]
-    return Built(TITLE, _LEAD, verdicts, sections, facts, names, summary)
+    return Built(verdicts, sections, facts, names, summary)
 
 
 def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
     """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by dataset."""
-    from alignlens.report.study_tables import study_table
-    from alignlens.studies.tables import LONG_COLUMNS, long_form
-
     by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
     for number, stem in _FILES.items():
         found = [table for table in _study_tables(results) if table.table == number]
@@ -69,15 +72,12 @@ def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
         for table, made in zip(found, shown, strict=True):
             by_dataset[table.dataset.name].append(made)
         write_csv(out / f"{stem}.csv", LONG_COLUMNS, long_form(found))
-        write_shown(out, stem, TITLE, shown)
+        write_shown(out, stem, STUDY.title, shown)
     return by_dataset
 
 
 def _write_causes(out: Path, results: Results, by_dataset: Mapping[str, list[Table]]) -> list[CauseTable]:
     """Writes the hits among true causes where they are known, adds them to the tables, and returns them."""
-    from alignlens.report.study_tables import causes_table
-    from alignlens.studies.ding2019.causes import COLUMNS, cause_table, records
-
     for old in out.glob("causes.*"):
         old.unlink()
     found = [table for dataset in results.datasets if (table := cause_table(results, dataset)) is not None]
@@ -85,14 +85,12 @@ def _write_causes(out: Path, results: Results, by_dataset: Mapping[str, list[Tab
         shown = [causes_table(table, results) for table in found]
         for table, made in zip(found, shown, strict=True):
             by_dataset[table.dataset.name].append(made)
-        write_csv(out / "causes.csv", COLUMNS, records(found))
-        write_shown(out, "causes", TITLE, shown)
+        write_csv(out / "causes.csv", CAUSE_COLUMNS, records(found))
+        write_shown(out, "causes", STUDY.title, shown)
     return found
 
 
 def _study_tables(results: Results) -> list[StudyTable]:
-    from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
-    from alignlens.studies.protocol import FORCED, FREE
 
     return [
         table
@@ -108,9 +106,6 @@ def _study_tables(results: Results) -> list[StudyTable]:
 
 def _write_figures(out: Path, results: Results) -> dict[str, list[Picture]]:
     """Writes the heatmaps of one sentence of every dataset whose matrices are there."""
-    from alignlens.report.study_figures import figures
-    from alignlens.studies.examples import read_example
-
     written: dict[str, list[Picture]] = {}
     for dataset in results.datasets:
         example = read_example(results, dataset)
@@ -124,11 +119,8 @@ def _write_figures(out: Path, results: Results) -> dict[str, list[Picture]]:
 
 def _write_curves(out: Path, results: Results) -> list[Picture]:
     """Writes what noise does to the error rate; the table always, the figure if there is anything to draw."""
-    from alignlens.report.study_curves import draw_noise_curves
-    from alignlens.studies.ding2019.curves import COLUMNS, points
-
     found = points(results)
-    write_csv(out / "samples.csv", COLUMNS, [point.record() for point in found])
+    write_csv(out / "samples.csv", CURVE_COLUMNS, [point.record() for point in found])
     if not found:
         return []
     caption = "Signed saliency: error rate against noisy copies and noise level"

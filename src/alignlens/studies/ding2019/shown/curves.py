@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.lines import Line2D
 
-from alignlens.report.plots import QUIET, SIZE, chart_settings, finished, line_of, sheet
+from alignlens.display.charts import QUIET, SIZE, chart_settings, finished, line_of, sheet
 from alignlens.studies.ding2019.curves import SAMPLES, SIGMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.report.heatmap import Drawing
+    from alignlens.display.heatmap import Drawing
     from alignlens.studies.ding2019.curves import Point
 
 _PANEL_INCHES = (3.6, 2.5)

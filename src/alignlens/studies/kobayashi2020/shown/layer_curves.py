@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from alignlens.report.plots import SIZE, chart_settings, finished, line_of, sheet, tidy
+from alignlens.display.charts import SIZE, chart_settings, finished, line_of, sheet, tidy
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.report.heatmap import Drawing
+    from alignlens.display.heatmap import Drawing
     from alignlens.studies.kobayashi2020.layers import Curve, Head
 
 _PANEL_INCHES = (3.3, 2.5)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from alignlens.report.render import Cell, Table
-from alignlens.report.study_tables import NONE
+from alignlens.display.render import Cell, Table
 from alignlens.studies.kobayashi2020.encoder_published import stated
 from alignlens.studies.kobayashi2020.encoder_tables import (
     is_bert_base,
@@ -15,6 +14,7 @@ from alignlens.studies.kobayashi2020.encoder_tables import (
     table2,
     table4,
 )
+from alignlens.studies.shown import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

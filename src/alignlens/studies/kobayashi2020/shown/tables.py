@@ -6,11 +6,11 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from alignlens.report.render import Cell, Table
-from alignlens.report.study_tables import NONE, difference, interval, measured
+from alignlens.display.render import Cell, Table
 from alignlens.studies.kobayashi2020.layers import BEST
 from alignlens.studies.kobayashi2020.published import DIRECTION, PAIR
 from alignlens.studies.kobayashi2020.shares import END, PERIOD
+from alignlens.studies.shown import NONE, difference, interval, measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens import __version__
-from alignlens.report.html import _figures, _page
-from alignlens.report.render import html
-from alignlens.report.study_tables import claims_table
+from alignlens.display.pages import embedded_figures, page
+from alignlens.display.render import html
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, counted
+from alignlens.studies.shown import claims_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.report.html import Picture
-    from alignlens.report.render import Table
+    from alignlens.display.pages import Picture
+    from alignlens.display.render import Table
     from alignlens.studies.claims import Verdict
+    from alignlens.studies.contract import Study
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,8 @@ class Section:
 
 
 def study_page(
-    study: str,
-    title: str,
-    lead: str,
+    study: Study,
+    preset: str,
     verdicts: Sequence[Verdict],
     sections: Sequence[Section],
     facts: Sequence[tuple[str, str]],
@@ -41,10 +42,10 @@ def study_page(
     counts = counted(verdicts)
     core = counted([verdict for verdict in verdicts if verdict.claim.priority == "core"])
     tested = counts[REPRODUCED] + counts[NOT_REPRODUCED]
-    return _page(
-        "study.html.j2",
-        title=title,
-        lead=lead,
+    return page(
+        Path(__file__).with_name("study.html.j2"),
+        title=f"{study.title} · {preset}",
+        lead=study.lead,
         version=__version__,
         cards=[
             {
@@ -60,13 +61,13 @@ def study_page(
             {"above": "not testable here", "value": str(counts[NOT_TESTABLE]), "below": "for the reasons given below"},
         ],
         facts=facts,
-        claims=html(claims_table(study, verdicts)),
+        claims=html(claims_table(study.name, verdicts)),
         sections=[
             {
                 "name": section.name,
                 "id": section.name.replace(" ", "-"),
                 "tables": [html(table) for table in section.tables],
-                "figures": _figures(section.figures, "Figures"),
+                "figures": embedded_figures(section.figures, "Figures"),
                 "missing": section.missing,
             }
             for section in sections

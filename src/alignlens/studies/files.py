@@ -1,4 +1,4 @@
-"""What the studies write: tables in every form, and what the verb makes of it all."""
+"""What the studies write: tables in every form, and what is made of it all."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import csv
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from alignlens.display.pages import tables_page
+from alignlens.display.render import latex, markdown
 from alignlens.io.atomic import atomic_path, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from alignlens.report.render import Table
-    from alignlens.report.study_page import Section
+    from alignlens.display.render import Table
     from alignlens.studies.claims import Verdict
+    from alignlens.studies.page import Section
 
 
 @dataclass(frozen=True)
 class Built:
     """A study whose tables and figures are written: its verdicts, what its page shows, and more for its summary."""
 
-    title: str
-    lead: str
     verdicts: Sequence[Verdict]
     sections: Sequence[Section]
     facts: Sequence[tuple[str, str]]
@@ -33,9 +33,6 @@ class Built:
 
 def write_shown(out: Path, stem: str, title: str, shown: Sequence[Table]) -> None:
     """Writes tables as Markdown, LaTeX and HTML."""
-    from alignlens.report.html import tables_page
-    from alignlens.report.render import latex, markdown
-
     write_text(out / f"{stem}.md", "\n".join(markdown(table) for table in shown))
     write_text(out / f"{stem}.tex", "\n".join(latex(table) for table in shown))
     write_text(out / f"{stem}.html", tables_page(title, shown))

@@ -28,6 +28,8 @@ class Table:
     rows: list[list[Cell]]
     notes: list[str] = field(default_factory=list)
     labels: int = 1
+    wraps: bool = False
+    """Whether long headings of numbers may break."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -122,8 +124,9 @@ def html(table: Table) -> str:
         for row, first in zip(table.rows, _begins_group(table), strict=True)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    kind = "table wraps" if table.wraps else "table"
     return (
-        f'<figure class="table" id="table-{escape(table.name)}"><figcaption>{escape(table.caption)}</figcaption>'
+        f'<figure class="{kind}" id="table-{escape(table.name)}"><figcaption>{escape(table.caption)}</figcaption>'
         f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>{notes}</figure>\n"
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.report.matrix_heatmap import Panel, draw_matrices
+from alignlens.display.matrix_heatmap import Panel, draw_matrices
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
 from alignlens.studies.protocol import ARCHITECTURES
 
 if TYPE_CHECKING:
-    from alignlens.report.heatmap import Drawing
-    from alignlens.studies.examples import Example
+    from alignlens.display.heatmap import Drawing
+    from alignlens.display.sentences import Example
     from alignlens.studies.protocol import Protocol
 
 _FIRST = ("attention", "smoothed_attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")

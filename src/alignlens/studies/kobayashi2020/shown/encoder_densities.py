@@ -9,14 +9,14 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from alignlens.report.plots import STYLES, chart_settings, finished, sheet, tidy
+from alignlens.display.charts import STYLES, chart_settings, finished, sheet, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from alignlens.report.heatmap import Drawing
+    from alignlens.display.heatmap import Drawing
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
 _PANEL_INCHES = (3.6, 2.4)

@@ -6,19 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from alignlens.report.render import Cell, Table
-from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+from alignlens.display.render import Cell, Table
 from alignlens.studies.protocol import FORCED, FREE, GROW_DIAG, GROW_DIAG_FINAL, NOISY
+from alignlens.studies.shown import NONE, difference, interval, measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.claims import Verdict
     from alignlens.studies.ding2019.causes import CauseTable
     from alignlens.studies.results import Results
-    from alignlens.studies.tables import Estimate, StudyCell, StudyTable
+    from alignlens.studies.tables import StudyCell, StudyTable
 
-NONE = Cell("–", muted=True)
 _TITLES = {
     "1": "Table 1, forced decoding: alignment error rate (%)",
     "2": "Table 2, free decoding: alignment error rate (%) against the links of fast_align online",
@@ -54,7 +52,8 @@ def study_table(shown: StudyTable, results: Results) -> Table:
     pair = " – ".join(shown.dataset.pair)
     caption = f"{shown.dataset.name} ({pair}, {shown.dataset.sentences:,} test sentences). {_TITLES[shown.table]}"
     notes = _notes(shown, results, error_rates)
-    return Table(f"ding2019-{shown.table}-{shown.dataset.name}", caption, header, rows, notes, labels=2)
+    name = f"ding2019-{shown.table}-{shown.dataset.name}"
+    return Table(name, caption, header, rows, notes, labels=2, wraps=shown.table == "3")
 
 
 def causes_table(shown: CauseTable, results: Results) -> Table:
@@ -84,38 +83,6 @@ def causes_table(shown: CauseTable, results: Results) -> Table:
     return Table(f"ding2019-causes-{shown.dataset.name}", caption, header, rows, notes, labels=2)
 
 
-def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
-    """Returns the verdicts, one row per claim."""
-    rows = []
-    for verdict in verdicts:
-        claim = verdict.claim
-        rows.append(
-            [
-                Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
-                Cell(claim.claim),
-                Cell(
-                    verdict.verdict,
-                    strong=verdict.verdict == REPRODUCED,
-                    muted=verdict.verdict == NOT_TESTABLE,
-                    detail=verdict.reason,
-                ),
-                Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.by_dataset),
-                Cell(claim.published),
-                Cell(claim.pass_rule),
-                Cell(verdict.reason or "–", muted=not verdict.reason),
-            ]
-        )
-    header = ("id", "claim", "verdict", "ours", "in print", "passes if", "remark")
-    notes = [
-        "Cells are columns of the tables for every dataset, model and seed; noise seeds are averaged within a cell. "
-        "claims.csv has the tests and the counts by dataset.",
-        f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
-    ]
-    return Table(
-        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
-    )
-
-
 def _column_name(table: str, column: str) -> str:
     if table != "3":
         return column
@@ -139,33 +106,6 @@ def _printed(cell: StudyCell, digits: int) -> Cell:
     star = "*" if cell.printed.tuned else ""
     text = f"{cell.printed.value:.{digits}f}{star}"
     return Cell(text, cell.printed.value, muted=quoted, detail=cell.printed.provenance)
-
-
-def measured(ours: Estimate, digits: int) -> Cell:
-    """Returns a measured number with its spread, or why there is none."""
-    if not ours.known:
-        return Cell(ours.reason, muted=True)
-    spread = "" if math.isnan(ours.spread) else f" ±{ours.spread:.{digits}f}"
-    return Cell(
-        f"{ours.mean:.{digits}f}{spread}", ours.mean, detail=f"{ours.seeds} runs" if ours.seeds > 1 else "one run"
-    )
-
-
-def interval(ours: Estimate, digits: int) -> Cell:
-    """Returns the bounds of a measured number."""
-    if math.isnan(ours.low) or math.isnan(ours.high):
-        return NONE
-    return Cell(f"{ours.low:.{digits}f}–{ours.high:.{digits}f}", ours.high - ours.low)
-
-
-def difference(value: float, digits: int, strong: bool) -> Cell:
-    """Returns ours minus print."""
-    if math.isnan(value):
-        return NONE
-    # A difference that rounds to nothing has no sign.
-    shown = round(value, digits) + 0.0
-    text = f"{shown:+.{digits}f}" if shown else f"{0:.{digits}f}"
-    return Cell(text, value, strong=strong)
 
 
 def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:

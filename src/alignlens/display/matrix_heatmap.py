@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from alignlens.alignment.extraction import extract
-from alignlens.report.heatmap import (
+from alignlens.display.heatmap import (
     INK,
     RIGHT,
     WRONG,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from alignlens.studies.examples import Example, Side
+    from alignlens.display.sentences import Example, Side
 
 END = "END"
 _PIECE_GRID, _WORD_GRID = "#e4e4e4", "#b4b4b4"

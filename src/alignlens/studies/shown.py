@@ -1,0 +1,76 @@
+"""What the tables of all studies share: cells of measured numbers, and the table of claims."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from alignlens.display.render import Cell, Table
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.studies.claims import Verdict
+    from alignlens.studies.tables import Estimate
+
+NONE = Cell("–", muted=True)
+
+
+def measured(ours: Estimate, digits: int) -> Cell:
+    """Returns a measured number with its spread, or why there is none."""
+    if not ours.known:
+        return Cell(ours.reason, muted=True)
+    spread = "" if math.isnan(ours.spread) else f" ±{ours.spread:.{digits}f}"
+    return Cell(
+        f"{ours.mean:.{digits}f}{spread}", ours.mean, detail=f"{ours.seeds} runs" if ours.seeds > 1 else "one run"
+    )
+
+
+def interval(ours: Estimate, digits: int) -> Cell:
+    """Returns the bounds of a measured number."""
+    if math.isnan(ours.low) or math.isnan(ours.high):
+        return NONE
+    return Cell(f"{ours.low:.{digits}f}–{ours.high:.{digits}f}", ours.high - ours.low)
+
+
+def difference(value: float, digits: int, strong: bool) -> Cell:
+    """Returns ours minus print."""
+    if math.isnan(value):
+        return NONE
+    # A difference that rounds to nothing has no sign.
+    shown = round(value, digits) + 0.0
+    text = f"{shown:+.{digits}f}" if shown else f"{0:.{digits}f}"
+    return Cell(text, value, strong=strong)
+
+
+def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
+    """Returns the verdicts, one row per claim."""
+    rows = []
+    for verdict in verdicts:
+        claim = verdict.claim
+        rows.append(
+            [
+                Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
+                Cell(claim.claim),
+                Cell(
+                    verdict.verdict,
+                    strong=verdict.verdict == REPRODUCED,
+                    muted=verdict.verdict == NOT_TESTABLE,
+                    detail=verdict.reason,
+                ),
+                Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.by_dataset),
+                Cell(claim.published),
+                Cell(claim.pass_rule),
+                Cell(verdict.reason or "–", muted=not verdict.reason),
+            ]
+        )
+    header = ("id", "claim", "verdict", "ours", "in print", "passes if", "remark")
+    notes = [
+        "Cells are columns of the tables for every dataset, model and seed; noise seeds are averaged within a cell. "
+        "claims.csv has the tests and the counts by dataset.",
+        f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
+    ]
+    return Table(
+        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
+    )

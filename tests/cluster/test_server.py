@@ -317,8 +317,8 @@ def test_no_secret_is_written_down(guarded: OwnServer, project: Path, monkeypatc
     folder = guarded.folder.parents[1]
     for part in PARTS:
         (folder / part).symlink_to(project / part)
-    small = {"models": dict.fromkeys(("transformer", "lstm", "fconv")), "encoders": {"models": {"minilm": None}}}
-    small |= {"aligners": [{"name": "fast_align", "text": "offline"}], "studies": []}
+    small = {"models": dict.fromkeys(("transformer", "lstm", "fconv"))}
+    small |= {"aligners": [{"name": "fast_align", "text": "offline"}], "studies": dict.fromkeys(TINY["studies"])}
     config = TINY | small | {"tracking": {"uri": guarded.uri}}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(config))
     secrets = [PASSWORD.encode(), SECRET_KEY.encode(), base64.b64encode(f"admin:{PASSWORD}".encode())]

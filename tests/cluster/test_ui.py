@@ -26,7 +26,9 @@ def scored(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace
         pytest.skip(f"not installed: {', '.join(missing)} (tests/cluster/install.sh installs them on Debian)")
     made = make_workspace(tmp_path_factory.mktemp("ui") / "project", project)
     models = {**TINY["models"], "lstm": None}
-    (made.folder / "tiny.yaml").write_text(yaml.safe_dump({**TINY, "models": models, "studies": ["ding2019"]}))
+    (made.folder / "tiny.yaml").write_text(
+        yaml.safe_dump({**TINY, "models": models, "studies": {**TINY["studies"], "kobayashi2020": None}})
+    )
     made.snakemake("--cores", "all", "--", f"results/tiny/{SCORES}")
     return made
 

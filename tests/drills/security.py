@@ -81,6 +81,10 @@ _BASE: dict[str, Any] = {
 }
 
 
+def _encoders(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"studies": {"kobayashi2020": {"encoders": settings}}}
+
+
 def _configurations() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields every place of a configuration that a name has, with every hostile name."""
     for name in NAMES:
@@ -88,13 +92,13 @@ def _configurations() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"preset {shown}", {"preset": name}
         yield f"dataset {shown}", {"datasets": [name], "custom_datasets": {name: _TINY}}
         yield f"model {shown}", {"models": {name: {"preset": "demo_lstm"}, "lstm": None}}
-        yield f"encoder {shown}", {"encoders": {"models": {name: "minilm"}}}
+        yield f"encoder {shown}", _encoders({"models": {name: "minilm"}})
         yield f"language {shown}", {"custom_datasets": {"tiny": {**_TINY, "pair": [name, "xb"]}}}
-    yield "encoder like a dataset", {"encoders": {"models": {"tiny": "minilm"}}}
+    yield "encoder like a dataset", _encoders({"models": {"tiny": "minilm"}})
     yield "the same language twice", {"custom_datasets": {"tiny": {**_TINY, "pair": ["xa", "xa"]}}}
     yield "an aligner with a path", {"aligners": [{"name": "../fast_align", "text": "offline"}]}
     yield "a symmetrisation with a path", {"symmetrizations": ["../grow-diag"]}
-    yield "a study with a path", {"studies": ["../ding2019"]}
+    yield "a study with a path", {"studies": {"../ding2019": {}}}
 
 
 def drills(bench: Bench, seed: int) -> Iterator[Drill]:
@@ -110,7 +114,7 @@ def drills(bench: Bench, seed: int) -> Iterator[Drill]:
                 run = _snakemake({**_BASE, **change}, "--cores", "1", "--", "results/mine/encoders/mine")
                 yield Drill(GROUP, f"snakemake: {key} {value!r}", run, _nothing_ran, heavy=True)
     for name in ("..", "../..", "tiny", "a\n", "$(touch pwned)"):
-        change = {"encoders": {"models": {name: "minilm", "minilm": None}, "sequences": 2}}
+        change = _encoders({"models": {name: "minilm", "minilm": None}, "sequences": 2})
         run = _snakemake({**_BASE, **change, "preset": "tiny"}, "--cores", "1", "--forceall", "-n")
         yield Drill(GROUP, f"snakemake -n: encoder {name!r}", run, _nothing_ran, heavy=True)
         run = _snakemake(
@@ -126,8 +130,8 @@ def drills(bench: Bench, seed: int) -> Iterator[Drill]:
 def _free(value: str) -> dict[str, dict[str, Any]]:
     """Returns changes that put a value where any text may stand."""
     return {
-        "an encoder's folder": {"encoders": {"models": {"mine": value}, "sequences": 2}},
-        "an encoder's text": {"encoders": {"models": {"mine": "minilm"}, "text": value, "sequences": 2}},
+        "an encoder's folder": _encoders({"models": {"mine": value}, "sequences": 2}),
+        "an encoder's text": _encoders({"models": {"mine": "minilm"}, "text": value, "sequences": 2}),
         "licence": {"custom_datasets": {"tiny": {**_TINY, "licence": value, "description": value}}},
     }
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from alignlens.corpora.sequences import TokenSequence
-from alignlens.models.encoders import TransformerEncoder
+from alignlens.encoders.contract import TransformerEncoder
+from alignlens.encoders.sequences import TokenSequence
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, TransformerSettings
 

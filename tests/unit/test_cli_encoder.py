@@ -14,9 +14,9 @@ from encoder_cases import write_bert
 
 from alignlens.cli.main import main
 from alignlens.corpora.tokens import TokenWriter
+from alignlens.encoders.files import read_encoder_files
+from alignlens.encoders.folders import PACKAGED
 from alignlens.io.checksum import sha256_of
-from alignlens.models.encoder_folders import PACKAGED
-from alignlens.studies.kobayashi2020.encoder_files import read_encoder_files
 from alignlens.subwords.spans import Segmenter
 from alignlens.tracking.records import read_journal
 

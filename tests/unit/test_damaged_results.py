@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from alignlens.corpora.fetch import read_manifest
 from alignlens.corpora.registry import DataFile, Dataset, TextPair
+from alignlens.encoders.files import KIND
+from alignlens.encoders.folders import model_type
 from alignlens.errors import AlignlensError, InputError
 from alignlens.io.atomic import atomic_directory, write_json
-from alignlens.models.encoder_folders import model_type
 from alignlens.report.collect import read_jobs, read_metrics
 from alignlens.report.methods import read_costs
 from alignlens.report.models import ModelId, read_curve, read_models
 from alignlens.report.provenance import checksum_table, facts, origin_facts, preparation_table, read_preparation
 from alignlens.report.studies import read_study, study_tables
-from alignlens.studies.kobayashi2020.encoder_files import KIND
 from alignlens.studies.kobayashi2020.encoders import judge_encoders, read_encoders
 from alignlens.studies.results import read_results
 

@@ -9,16 +9,16 @@ import pytest
 from encoder_cases import VOCABULARY, our_encoder, sequence, sequences
 from scipy.stats import rankdata, spearmanr
 
-from alignlens.attribution.encoders import observe
-from alignlens.corpora.frequency import counts_of, ranks_by_count, ranks_by_id
-from alignlens.corpora.paragraphs import is_prose, manual_paragraphs, paragraph_pairs, shortened
-from alignlens.corpora.sequences import TokenSequence, padded_batches
 from alignlens.decoding.sentences import Sentences
+from alignlens.encoders.frequency import counts_of, ranks_by_count, ranks_by_id
+from alignlens.encoders.observation import observe
+from alignlens.encoders.paragraphs import is_prose, manual_paragraphs, paragraph_pairs, shortened
+from alignlens.encoders.sequences import TokenSequence, padded_batches
+from alignlens.encoders.statistics import EncoderStatistics, Observation
+from alignlens.encoders.weight_norm_pairs import choose
 from alignlens.metrics import rank_correlation
-from alignlens.metrics.encoder_statistics import EncoderStatistics, Observation
 from alignlens.metrics.moments import Moments
 from alignlens.metrics.rank_correlation import average_ranks, repeated_ranks, spearman, spearman_of_blocks
-from alignlens.metrics.weight_norm_pairs import choose
 
 NAMES = ("one", "two", "three")
 

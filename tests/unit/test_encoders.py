@@ -12,19 +12,19 @@ import pytest
 import torch
 from encoder_cases import VOCABULARY, our_encoder, sequences, small_model, write_bert
 
-from alignlens.attribution.encoders import observe, singular_values
 from alignlens.attribution.methods.norms import of_heads, transformed
-from alignlens.corpora.sequences import padded
+from alignlens.encoders.folders import PACKAGED, SUPPORTED, folder_of, model_type
+from alignlens.encoders.huggingface import HuggingFaceEncoder
+from alignlens.encoders.observation import observe, singular_values
+from alignlens.encoders.sequences import padded
+from alignlens.encoders.tokens import HuggingFaceTokens
 from alignlens.errors import AlignlensError, ConfigError, InputError
-from alignlens.models.encoder_folders import PACKAGED, SUPPORTED, folder_of, model_type
-from alignlens.models.huggingface import HuggingFaceEncoder
-from alignlens.subwords.huggingface import HuggingFaceTokens
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from alignlens.encoders.contract import Encoder
     from alignlens.models.contract import Attention
-    from alignlens.models.encoders import Encoder
 
 
 def batch() -> tuple[Tensor, Tensor, Tensor]:

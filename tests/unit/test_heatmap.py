@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from alignlens.display import heatmap
 from alignlens.display.heatmap import System, draw, render, save, sentence_aer
 from alignlens.errors import AlignlensWarning
-from alignlens.report import heatmap
 
 SOURCE, TARGET = ["das", "Haus", "ist", "klein"], ["the", "house", "is", "small"]
 SURE, POSSIBLE = [(0, 0), (1, 1), (2, 2)], [(0, 0), (1, 1), (2, 2), (3, 3)]

@@ -12,25 +12,25 @@ import pytest
 # Left may never import right.
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
-    "studies", "tracking", "report", "cli",
+    "encoders", "display", "studies", "tracking", "report", "cli",
 ]  # fmt: skip
 BASE = {"errors", "code_version", "__init__"}
 # settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
 REGISTRIES = {
-    "corpora.registry", "aligners.registry", "models.encoder_folders", "models.presets", "models.settings",
+    "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
     "training.settings",
     "attribution.registry", "attribution.settings", "attribution.passes",
-    "studies.ding2019.runs", "studies.kobayashi2020.runs", "studies.protocol",
+    "studies.contract", "studies.protocol", "studies.registry",
 }  # fmt: skip
 PLANNING = {"settings", "plan", "plan_attribution", "plan_studies", "costs"}
 ONLY_IN = {
     "mlflow": {"tracking"},
-    "matplotlib": {"report"},
+    "matplotlib": {"display", "report", "studies"},
     "sentencepiece": {"subwords"},
     "thot": {"aligners"},
-    "torch": {"models", "decoding", "training", "attribution", "cli"},
+    "torch": {"models", "decoding", "training", "attribution", "encoders", "cli"},
     "safetensors": {"models"},
-    "transformers": {"models", "subwords"},
+    "transformers": {"encoders"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
 PLAIN = {*PLANNING, *REGISTRIES, "decoding.settings", "costs.jobs", "costs.growth"}

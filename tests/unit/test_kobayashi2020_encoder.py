@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from encoder_cases import our_encoder, sequences
 
-from alignlens.attribution.encoders import observe, singular_values
 from alignlens.display.heatmap import render
-from alignlens.metrics.encoder_statistics import EncoderStatistics
+from alignlens.encoders.observation import observe, singular_values
+from alignlens.encoders.statistics import EncoderStatistics
 from alignlens.studies.kobayashi2020 import encoder_published as published
 from alignlens.studies.kobayashi2020.encoder_rules import RULES, judge_encoder
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base, singular_table, table1, table2, table4

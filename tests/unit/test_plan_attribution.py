@@ -11,14 +11,15 @@ import pytest
 from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
 from alignlens.plan import Plan
-from alignlens.plan_attribution import STUDIES, Cell
+from alignlens.plan_attribution import Cell
 from alignlens.settings import load_settings
+from alignlens.studies.registry import studies
 
 MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
 
 
 def plan(project: Path, **changes: Any) -> Plan:
-    config = {"preset": "mine", "datasets": ["demo"], "models": MODELS, "studies": ["ding2019"], **changes}
+    config = {"preset": "mine", "datasets": ["demo"], "models": MODELS, "studies": {"ding2019": {}}, **changes}
     return Plan.of(load_settings(config, project))
 
 
@@ -74,17 +75,17 @@ def test_methods_are_those_of_the_studies_and_of_the_configuration_each_once(pro
     assert {"attention", "smoothed_attention", "ding_grad", "ding_smoothgrad", "li_grad"} <= set(methods)
     assert methods.count("ding_grad") == 1
     assert methods[-1] == "attention,layer=0,head=1"
-    without = plan(project, attribution=more, studies=[]).attribution
+    without = plan(project, attribution=more, studies={}).attribution
     assert without.methods("demo", "wide", "forced") == ["attention,layer=0,head=1", "ding_grad"]
     assert without.metrics()
     assert without.plan.studies.files("ding2019") == without.plan.studies.inputs("ding2019") == []
-    nothing = plan(project, studies=[]).attribution
+    nothing = plan(project, studies={}).attribution
     assert nothing.targets() == []
     assert nothing.summary() == []
 
 
 def test_compared_are_the_plain_methods_and_those_the_configuration_names(project: Path) -> None:
-    more = {"sigma": 0.1, "samples": 5, "noise_seeds": [1, 2], "methods": ["attention,layer=0,head=1"]}
+    more = {"sigma": 0.1, "samples": 5, "methods": ["attention,layer=0,head=1"]}
     asked = plan(project, attribution=more).attribution
     noisy = {"smoothed_attention", "li_smoothgrad", "ding_smoothgrad"}
     expected = [f"{name},sigma=0.1,n=5" if name in noisy else name for name in METHODS]
@@ -92,7 +93,7 @@ def test_compared_are_the_plain_methods_and_those_the_configuration_names(projec
     # Methods that no study asks for, as norms once, are there to be compared, with the reference only.
     assert set(expected) <= set(asked.methods("demo", "wide", "forced"))
     assert "norms" not in asked.methods("demo", "wide", "free")
-    named = plan(project, attribution={"methods": ["norms,layer=0", "grad"]}, studies=[]).attribution
+    named = plan(project, attribution={"methods": ["norms,layer=0", "grad"]}, studies={}).attribution
     assert named.compared("demo", "wide") == ["norms,layer=0", "ding_grad"]
 
 
@@ -114,7 +115,7 @@ def test_cost_is_measured_once_per_model_and_direction_with_the_reference(projec
     assert set(tables) <= set(asked.plan.report())
     for changes in (
         {"attribution": {"decodings": ["free"]}},
-        {"studies": []},
+        {"studies": {}},
         {"datasets": ["multi30k"], "attribution": {"methods": ["attention"]}},
     ):
         without = plan(project, **changes)
@@ -146,12 +147,12 @@ def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None
         for direction in ("xa-xb", "xb-xa")
     }
     assert {f"results/mine/{name}" for name in ("pieces/demo/test.source", "data/demo/test.gold")} <= set(inputs)
-    assert not any("test.gold" in path for path in plan(project, studies=[]).studies.inputs("ding2019"))
+    assert not any("test.gold" in path for path in plan(project, studies={}).studies.inputs("ding2019"))
 
 
 def test_the_report_shows_the_studies_of_the_configuration(project: Path) -> None:
     assert plan(project).studies.summaries() == ["results/mine/ding2019/summary.json"]
-    assert plan(project, studies=[]).studies.summaries() == []
+    assert plan(project, studies={}).studies.summaries() == []
 
 
 def test_free_decoding_is_scored_by_the_online_aligner_that_saw_most(project: Path) -> None:
@@ -175,7 +176,7 @@ def test_the_summary_counts_methods_and_jobs(
 ) -> None:
     monkeypatch.chdir(project)
     (tmp_path / "mine.yaml").write_text(
-        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: []\n"
+        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: {ding2019: null, kobayashi2020: null}\n"
         "attribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
     )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
@@ -196,7 +197,7 @@ def test_the_summary_counts_methods_and_jobs(
 
 
 def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path) -> None:
-    asked = plan(project, studies=["kobayashi2020"]).attribution
+    asked = plan(project, studies={"kobayashi2020": {}}).attribution
     folder = "results/mine/attributions/demo/wide/1"
     assert asked.cells("demo", "wide", "1", "dev") == [
         Cell(name, f"{folder}/dev/{name}/links", "results/mine/data/demo/dev.gold") for name in ("xa-xb", "xb-xa")
@@ -209,15 +210,15 @@ def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path
     # Only Transformers have layers to choose from, and only gold links of the dev text can tell.
     assert asked.methods("demo", "small", "dev") == []
     assert plan(project).attribution.methods("demo", "wide", "dev") == []
-    without = plan(project, studies=["kobayashi2020"], datasets=["deen"]).attribution
+    without = plan(project, studies={"kobayashi2020": {}}, datasets=["deen"]).attribution
     assert without.methods("deen", "wide", "dev") == []
     assert "norms,layer=0" in without.methods("deen", "wide", "forced")
 
 
 def test_a_study_waits_for_what_it_asks_only(project: Path, tmp_path: Path) -> None:
     encoders = {"models": {"minilm": "minilm", "mine": str(tmp_path), "none": None}}
-    both = plan(project, studies=["ding2019", "kobayashi2020"], encoders=encoders).studies
-    metrics = {name: {p for p in both.inputs(name) if "attributions" in p and p.endswith("json")} for name in STUDIES}
+    both = plan(project, studies={"ding2019": {}, "kobayashi2020": {"encoders": encoders}}).studies
+    metrics = {name: {p for p in both.inputs(name) if "attributions" in p and p.endswith("json")} for name in studies()}
     folder = "results/mine/attributions/demo"
     assert metrics["kobayashi2020"] == {f"{folder}/wide/1/{decoding}/metrics.json" for decoding in ("forced", "dev")}
     assert metrics["ding2019"] == {

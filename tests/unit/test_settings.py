@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from alignlens.aligners.registry import ALIGNERS, TEXTS
 from alignlens.alignment.extraction import EXTRACTIONS
@@ -14,8 +13,8 @@ from alignlens.alignment.symmetrize import METHODS
 from alignlens.attribution.settings import DECODINGS, AttributionSettings
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
-from alignlens.plan_attribution import STUDIES
-from alignlens.settings import load_settings, read_config
+from alignlens.settings import config_schema, load_settings, read_config
+from alignlens.studies.registry import studies
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
 
@@ -32,7 +31,7 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
     assert (settings.models, settings.seeds, settings.directions) == ((), (1,), "both")
     beam = {key: value for key, value in settings.decoding.items() if key not in ("batch_tokens", "bleu_tokenize")}
     assert BeamSettings(**beam) == BeamSettings()
-    assert (settings.studies, settings.attribution) == ((), AttributionSettings())
+    assert (settings.studies, settings.attribution) == ({}, AttributionSettings())
     partly = load_settings(with_changes(cleaning={"max_words": 7}, aligners=[{"name": "hmm"}]), project)
     assert (partly.cleaning["max_words"], partly.cleaning["drop_duplicates"]) == (7, True)
     assert (partly.aligners[0].text, partly.aligners[0].max_pairs) == ("offline", None)
@@ -67,7 +66,9 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"decoding": {"beams": 3}}, "config.decoding.beams: unknown key 'beams'.*did you mean beam"),
         ({"decoding": {"beam": 0}}, "config.decoding.beam: 0 must be at least 1"),
         ({"decoding": {"bleu_tokenize": "13b"}}, "config.decoding.bleu_tokenize: '13b' .*did you mean 13a"),
-        ({"studies": ["ding2091"]}, r"config.studies\[0\]: 'ding2091' .*did you mean ding2019"),
+        ({"studies": {"ding2091": {}}}, "config.studies.ding2091: unknown key 'ding2091'.*did you mean ding2019"),
+        ({"studies": ["ding2019"]}, r"config.studies: \['ding2019'\] is not a mapping"),
+        ({"studies": {"ding2019": True}}, "config.studies.ding2019: True is not a mapping or null"),
         ({"attribution": {"method": []}}, "config.attribution.method: unknown key 'method'.*did you mean methods"),
         ({"attribution": {"methods": ["smothgrad"]}}, r"config.attribution.methods\[0\]: .*did you mean smoothgrad"),
         (
@@ -82,7 +83,7 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"attribution": {"extractions": ["dign"]}}, r"config.attribution.extractions\[0\].*did you mean ding"),
         ({"attribution": {"adaptive": 0.5}}, "config.attribution.adaptive: 0.5 must be less than 0.5"),
         ({"attribution": {"shards": 0}}, "config.attribution.shards: 0 must be at least 1"),
-        ({"attribution": {"sigmas": [0]}}, r"config.attribution.sigmas\[0\]: 0 must be more than 0"),
+        ({"studies": {"ding2019": {"sigmas": [0]}}}, r"config.studies.ding2019.sigmas\[0\]: 0 must be more than 0"),
         ({"tracking": {"uri": "http://me:secret@host:5000"}}, "config.tracking.uri: a password does not belong"),
         ({"tracking": {"uri": "postgresql://host/db?password=secret"}}, "config.tracking.uri: a password does not"),
         ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
@@ -130,7 +131,7 @@ def yaml_text(value: float | str) -> str:
 
 
 def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> None:
-    schema = yaml.safe_load((project / "config/schemas/config.schema.yaml").read_text())
+    schema = config_schema(project / "config")
     run = schema["properties"]["aligners"]["items"]["properties"]
     assert run["name"]["enum"] == list(ALIGNERS)
     assert run["text"]["enum"] == list(TEXTS)
@@ -138,11 +139,12 @@ def test_the_schema_agrees_with_the_registries_and_is_closed(project: Path) -> N
     attribution = schema["properties"]["attribution"]["properties"]
     assert attribution["decodings"]["items"]["enum"] == list(DECODINGS)
     assert attribution["extractions"]["items"]["enum"] == list(EXTRACTIONS)
-    assert schema["properties"]["studies"]["items"]["enum"] == list(STUDIES)
+    assert list(schema["properties"]["studies"]["properties"]) == list(studies())
     manual = (project / "config" / "README.md").read_text()
     for key, rule in keys_of(schema):
         assert rule.get("description"), f"{key} has no description"
-        assert "default" in rule or key.split(".")[-1] in ("preset", "datasets", "name"), f"{key} has no default"
+        chosen = ("preset", "datasets", "aligners.name", *(f"studies.{name}" for name in studies()))
+        assert "default" in rule or key.endswith(".preset") or key in chosen, f"{key} has no default"
         assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
         if isinstance(rule.get("default"), int | float | str):
             assert f"| `{key}` | `{yaml_text(rule['default'])}` |" in manual, f"config/README.md: default of {key}"
@@ -159,7 +161,7 @@ def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inh
     base = project / "config" / "config.yaml"
     demo = load_settings(read_config([base]), project)
     assert [run.architecture for run in demo.models] == ["lstm", "fconv", "transformer"]
-    assert (demo.directions, demo.seeds, demo.studies) == ("both", (1,), ("ding2019", "kobayashi2020"))
+    assert (demo.directions, demo.seeds, list(demo.studies)) == ("both", (1,), list(studies()))
     for path in sorted((project / "config" / "presets").glob("*.yaml")):
         settings = load_settings(read_config([base, path]), project)
         assert settings.models, path.stem

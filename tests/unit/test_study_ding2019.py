@@ -11,12 +11,15 @@ from ding2019_results import ARCHITECTURES, row, verdicts, write_model, write_pr
 
 from alignlens.errors import InputError
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
+from alignlens.studies.contract import AskedModel
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.runs import methods
-from alignlens.studies.ding2019.shown.tables import claims_table, study_table
+from alignlens.studies.ding2019.shown.tables import study_table
+from alignlens.studies.ding2019.study import Ding2019Settings
 from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
-from alignlens.studies.protocol import Protocol, published_pair
+from alignlens.studies.protocol import FORCED, FREE, Protocol, published_pair
 from alignlens.studies.results import read_results
+from alignlens.studies.shown import claims_table
 from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
@@ -247,8 +250,12 @@ def test_damaged_scores_are_refused_by_name(tmp_path: Path) -> None:
 # ---- what must be run ----------------------------------------------------------------------------------------
 
 
+def asked(architecture: str, decoding: str = FORCED) -> list[str]:
+    return methods(AskedModel(architecture, {}), Ding2019Settings(), Protocol(), decoding)
+
+
 def test_the_methods_of_the_study_are_canonical_and_complete() -> None:
-    found = methods("transformer", {})
+    found = asked("transformer")
     assert len(found) == len(set(found))
     assert found[:6] == list(error_names())
     assert not any("sigma=0.15" in name or "n=30" in name or "seed=1" in name for name in found)
@@ -257,9 +264,9 @@ def test_the_methods_of_the_study_are_canonical_and_complete() -> None:
     )
     assert {"ding_smoothgrad,n=1", "ding_smoothgrad,seed=3", "ding_grad,label=runner_up"} <= set(found)
     assert not any("gradient=true" in name for name in found)
-    fconv = set(methods("fconv", {})) - set(found)
+    fconv = set(asked("fconv")) - set(found)
     assert fconv == {"ding_grad,gradient=true", "ding_smoothgrad,gradient=true"}
-    free = set(methods("transformer", {}, "free"))
+    free = set(asked("transformer", decoding=FREE))
     assert free < set(found)
     assert not any("runner_up" in name or ",n=" in name for name in free)
 
@@ -269,8 +276,8 @@ def error_names() -> tuple[str, ...]:
 
 
 def test_other_noise_is_spelt_out() -> None:
-    settings = {"sigma": 0.1, "samples": 4, "sigmas": [0.1], "samples_curve": [4], "noise_seeds": [1]}
-    found = methods("lstm", settings)
+    settings = Ding2019Settings(sigmas=(0.1,), samples_curve=(4,), noise_seeds=(1,))
+    found = methods(AskedModel("lstm", {}), settings, Protocol(0.1, 4), FORCED)
     assert "ding_smoothgrad,sigma=0.1,n=4" in found
     assert sum(name.startswith("ding_smoothgrad") for name in found) == 2  # the second in the other order
 

@@ -13,15 +13,19 @@ from ding2019_results import row, verdicts, write_model
 
 from alignlens.alignment.gold import read_gold
 from alignlens.cli import study
+from alignlens.display.sentences import Side
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines
 from alignlens.io.matrices import MatrixWriter
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
+from alignlens.studies.contract import AskedModel
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.runs import methods
 from alignlens.studies.ding2019.shown.figures import figures
-from alignlens.studies.examples import Side, choose, read_example
+from alignlens.studies.ding2019.study import Ding2019Settings
+from alignlens.studies.examples import choose, read_example
+from alignlens.studies.protocol import FORCED, Protocol
 from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
@@ -37,7 +41,7 @@ def write_scores(folder: Path, attention_changes: bool = False) -> None:
         write_lines(folder / "pieces" / "demo" / f"test.{side}", lines)
     shapes = np.array([[4, 5], [8, 8]])
     for architecture in ("fconv", "transformer"):
-        names = methods(architecture, {"noise_seeds": [1]})
+        names = methods(AskedModel(architecture, {}), Ding2019Settings(noise_seeds=(1,)), Protocol(), FORCED)
         path = folder / "attributions" / "demo" / architecture / "1" / "forced" / "xa-xb" / "scores"
         with MatrixWriter(path, names, shapes, {"source_begin": False}) as writer:
             for number, (rows, columns) in enumerate(shapes.tolist()):

@@ -17,12 +17,15 @@ from alignlens.cli import study
 from alignlens.io.atomic import write_json
 from alignlens.io.matrices import MatrixWriter
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Verdict, claims_of
+from alignlens.studies.contract import AskedModel
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.heads import correlations
 from alignlens.studies.kobayashi2020.layers import BEST, LARGEST, MEAN, ON_DEV, Curve, curves, heads, layer_records
 from alignlens.studies.kobayashi2020.runs import layer_method, methods
 from alignlens.studies.kobayashi2020.shares import END, PERIOD, shares
+from alignlens.studies.kobayashi2020.study import Kobayashi2020Settings
 from alignlens.studies.kobayashi2020.table3 import records, tables
+from alignlens.studies.protocol import Protocol
 from alignlens.studies.results import read_results
 
 # Error rates of the six layers of one seed of the released run, German-English.
@@ -228,12 +231,16 @@ def test_what_end_and_a_final_period_get(released: Path) -> None:
 
 
 def test_only_transformers_are_asked_layer_by_layer() -> None:
-    sizes, settings = {"decoder_layers": 3, "heads": 2}, {"sigma": 0.15, "samples": 30}
-    assert methods("lstm", sizes, settings, "forced") == methods("transformer", sizes, settings, "free") == []
-    wanted = methods("transformer", sizes, settings, "forced")
+    sizes = {"decoder_layers": 3, "heads": 2}
+
+    def asked(architecture: str, decoding: str) -> list[str]:
+        return methods(AskedModel(architecture, sizes), Kobayashi2020Settings(), Protocol(), decoding)
+
+    assert asked("lstm", "forced") == asked("transformer", "free") == []
+    wanted = asked("transformer", "forced")
     assert len(wanted) == len(set(wanted)) == 2 * 2 * 3 * (1 + 2) + 2
     assert {"norms,layer=2,head=1,step=in", "attention,layer=0", "ding_smoothgrad"} <= set(wanted)
-    assert methods("transformer", sizes, settings, "dev") == [
+    assert asked("transformer", "dev") == [
         layer_method(kind, layer, step)
         for kind in ("attention", "norms")
         for step in ("out", "in")

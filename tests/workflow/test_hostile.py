@@ -35,11 +35,12 @@ def hostile_config(workspace: Workspace, **changes: Any) -> dict[str, Any]:
     plain = {"kind": "files", "pair": ["de", "en"], **pairs, "train": [pairs["train"]], **told}
     gold = {"file": named["gold"], "base": 0, "format": "pharaoh"}
     own = {"plain": plain, "scored": {**plain, "gold": gold}, "chosen": {**plain, "gold": gold, "dev_gold": gold}}
+    encoders = {"models": {"hostile": HOSTILE, "dashes": "--"}, "text": named["text"], "sequences": 4}
     return {
         **TINY,
         "datasets": ["tiny", *own],
         "custom_datasets": {**TINY["custom_datasets"], **own},
-        "encoders": {"models": {"hostile": HOSTILE, "dashes": "--"}, "text": named["text"], "sequences": 4},
+        "studies": {**TINY["studies"], "kobayashi2020": {"encoders": encoders}},
         "mirror": HOSTILE,
         "tracking": {"uri": f"sqlite:///results/{HOSTILE}.db"},
         "attribution": {**TINY["attribution"], "adaptive": 0.01, **changes},
@@ -97,7 +98,7 @@ def test_every_value_reaches_its_command_as_it_is(workspace: Workspace, shards: 
         options = parsed(words)
         if rule == "pretrained_encoder":
             encoders[json.loads(options.about)["encoder"]] = options.encoder
-            assert options.text == config["encoders"]["text"]
+            assert options.text == config["studies"]["kobayashi2020"]["encoders"]["text"]
         if words[2:4] == ["data", "prepare"]:
             assert json.loads(options.definition) == config["custom_datasets"][options.name]
         assert "preset" not in options or options.preset == "tiny"
@@ -115,11 +116,17 @@ def rules_text(workspace: Workspace) -> str:
     ("config", "told"),
     [
         (
-            '{"encoders": {"models": {"..": "minilm"}}}',
-            "config.encoders.models: '..' does not match the rule for names",
+            '{"studies": {"kobayashi2020": {"encoders": {"models": {"..": "minilm"}}}}}',
+            "encoders.models: '..' does not match the rule for names",
         ),
-        ('{"encoders": {"models": {"tiny": "minilm"}}}', "config.encoders.models.tiny: 'tiny' is taken"),
-        ('{"encoders": {"models": {"x": "$(touch pwned)"}}}', "config.encoders.models.x: '$(touch pwned)' is neither"),
+        (
+            '{"studies": {"kobayashi2020": {"encoders": {"models": {"tiny": "minilm"}}}}}',
+            "config.studies.kobayashi2020.encoders.models.tiny: 'tiny' is taken",
+        ),
+        (
+            '{"studies": {"kobayashi2020": {"encoders": {"models": {"x": "$(touch pwned)"}}}}}',
+            "encoders.models.x: '$(touch pwned)' is neither",
+        ),
         ('{"preset": "tiny\\n"}', r"config.preset: 'tiny\n' does not match the rule for names"),
         ("attribution: {sigma: .nan}\n", "config.attribution.sigma: nan is not a number"),
         ("seed: 1\nheatmaps: 2\nseed: 2\n", "extra.yaml:3: the key 'seed' stands there twice"),
@@ -145,6 +152,6 @@ def test_the_plan_says_the_same(workspace: Workspace) -> None:
     done = workspace.alignlens("plan", "--configfile", "tiny.yaml", "extra.yaml")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "extra.yaml:2: the key 'seed' stands there twice" in done.stderr
-    Path(workspace.folder, "extra.yaml").write_text("encoders: {models: {x: nowhere}}\n")
+    Path(workspace.folder, "extra.yaml").write_text("studies: {kobayashi2020: {encoders: {models: {x: nowhere}}}}\n")
     done = workspace.alignlens("plan", "--configfile", "tiny.yaml", "extra.yaml")
-    assert "config.encoders.models.x: 'nowhere' is neither a folder nor minilm" in done.stderr
+    assert "encoders.models.x: 'nowhere' is neither a folder nor minilm" in done.stderr

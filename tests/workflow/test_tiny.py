@@ -198,7 +198,7 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
     [
         ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
         ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", *STUDIES}),
-        ("src/alignlens/report/render.py", {"report", *STUDIES}),
+        ("src/alignlens/display/render.py", {"report", *STUDIES}),
         ("src/alignlens/attribution/sweep.py", {"attribute", "measure_cost", "report", *EXTRACTED}),
         ("src/alignlens/tracking/store.py", set()),
     ],

@@ -34,12 +34,12 @@ TINY = {
         {"name": "hmm", "text": "offline", "max_pairs": 200},
         {"name": "eflomal", "text": "offline"},
     ],
-    "encoders": {"models": {"minilm": "minilm"}, "sequences": 4},
+    "studies": {
+        "ding2019": {"sigmas": [0.15], "samples_curve": [1, 3], "noise_seeds": [1]},
+        "kobayashi2020": {"encoders": {"models": {"minilm": "minilm"}, "sequences": 4}},
+    },
     "attribution": {
         "samples": 3,
-        "sigmas": [0.15],
-        "samples_curve": [1, 3],
-        "noise_seeds": [1],
         "methods": ["attention,layer=0,head=0"],
         "cost_sentences": 5,
     },

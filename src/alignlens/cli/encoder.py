@@ -13,12 +13,12 @@ from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_i
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs, check_outputs
 from alignlens.cli.trained import add_compute, add_model, check_compute
+from alignlens.encoders.files import KIND, POINTS, STATISTICS
+from alignlens.encoders.folders import PACKAGED
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS, TRIPLES
 from alignlens.io.progress import Progress
-from alignlens.models.encoder_folders import PACKAGED
-from alignlens.studies.kobayashi2020.encoder_files import KIND, POINTS, STATISTICS
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def _measured(
     """Returns the statistics with the facts of their making, and the samples for figures."""
     import torch
 
-    from alignlens.attribution.encoders import observe, singular_values
-    from alignlens.metrics.encoder_statistics import EncoderStatistics
+    from alignlens.encoders.observation import observe, singular_values
+    from alignlens.encoders.statistics import EncoderStatistics
 
     encoder, sequences = given.encoder, given.sequences
     statistics = EncoderStatistics(

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.trained import load
+from alignlens.encoders.folders import PACKAGED, folder_of, model_type
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
-from alignlens.models.encoder_folders import PACKAGED, folder_of, model_type
 
 if TYPE_CHECKING:
     import argparse
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from alignlens.corpora.sequences import TokenSequence
     from alignlens.decoding.translate import TrainedModel
-    from alignlens.models.encoders import Encoder
-    from alignlens.subwords.huggingface import HuggingFaceTokens
+    from alignlens.encoders.contract import Encoder
+    from alignlens.encoders.sequences import TokenSequence
+    from alignlens.encoders.tokens import HuggingFaceTokens
 
 CLS, SEP, END, BEGIN, PUNCTUATION, OTHER = "[CLS]", "[SEP]", "END", "BEGIN", "punctuation", "other"
 _SIGNS = (".", ",")
@@ -65,9 +65,9 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
         raise InputError("no such file.", args.text, advice="Check the path.")
     import torch
 
-    from alignlens.corpora.frequency import ranks_by_id
-    from alignlens.models.huggingface import HuggingFaceEncoder
-    from alignlens.subwords.huggingface import HuggingFaceTokens
+    from alignlens.encoders.frequency import ranks_by_id
+    from alignlens.encoders.huggingface import HuggingFaceEncoder
+    from alignlens.encoders.tokens import HuggingFaceTokens
 
     tokens = HuggingFaceTokens.load(folder)
     paragraphs, text = _paragraphs(args.text)
@@ -97,7 +97,7 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
 
 def _paragraphs(path: str | None) -> tuple[Iterable[str], dict[str, str]]:
     """Returns the paragraphs of a file, or else of Python's manual, with name and checksum of the text."""
-    from alignlens.corpora.paragraphs import manual_paragraphs, read_paragraphs
+    from alignlens.encoders.paragraphs import manual_paragraphs, read_paragraphs
 
     if path is not None:
         return read_paragraphs(path), {"name": Path(path).name, "sha256": sha256_of(path)}
@@ -111,8 +111,8 @@ def _paired(
 ) -> list[TokenSequence]:
     import numpy as np
 
-    from alignlens.corpora.paragraphs import paragraph_pairs
-    from alignlens.corpora.sequences import TokenSequence
+    from alignlens.encoders.paragraphs import paragraph_pairs
+    from alignlens.encoders.sequences import TokenSequence
 
     category_of = np.full(len(tokens.texts), 3, np.int8)
     for place, numbers in enumerate(([tokens.begin], [tokens.separator], tokens.punctuation)):
@@ -139,7 +139,7 @@ def model_input(args: argparse.Namespace) -> EncoderInput:
             f"--model {args.model}: an encoder of type {trained.spec.architecture} has no self-attention; "
             "those that work: transformer"
         )
-    from alignlens.models.encoders import TransformerEncoder
+    from alignlens.encoders.contract import TransformerEncoder
 
     begin = trained.spec.source_begin
     categories = (*((BEGIN,) if begin else ()), END, PUNCTUATION, OTHER)
@@ -160,8 +160,8 @@ def _segmented(
 ) -> list[TokenSequence]:
     import numpy as np
 
-    from alignlens.corpora.sequences import TokenSequence
     from alignlens.corpora.symbols import BEGIN_ID, END_ID
+    from alignlens.encoders.sequences import TokenSequence
     from alignlens.io.text import words
 
     end, punctuation, other = (categories.index(name) for name in (END, PUNCTUATION, OTHER))
@@ -190,8 +190,8 @@ def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.flo
     """Returns frequency ranks by the counts of a token store, and what was counted."""
     if folder is None:
         return None, None
-    from alignlens.corpora.frequency import counts_of, ranks_by_count
     from alignlens.corpora.tokens import TokenStore
+    from alignlens.encoders.frequency import counts_of, ranks_by_count
 
     store = TokenStore.open(folder)
     if store.vocabulary_size != trained.spec.source_vocab:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.io.tables import read_table
+from alignlens.studies.registry import study_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
 COLUMNS = ("id", "claim", "verdict", "numbers", "reason", "test", "pass_rule", "published", "priority", "by_dataset")
-_STUDIES = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def claims_of(study: str) -> tuple[Claim, ...]:
 
 def published_rows(study: str, name: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
     """Returns the rows of a file of published numbers."""
-    return read_table(_STUDIES / study / "printed" / name, "Install alignlens again.", columns)
+    return read_table(study_of(study).folder / "printed" / name, "Install alignlens again.", columns)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from alignlens.encoders.files import STATISTICS, read_encoder_files
 from alignlens.studies.claims import Finding
-from alignlens.studies.kobayashi2020.encoder_files import STATISTICS, read_encoder_files
 from alignlens.studies.kobayashi2020.encoder_rules import RULES
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
 

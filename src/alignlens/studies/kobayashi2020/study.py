@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignlens.encoders.folders import PACKAGED
 from alignlens.errors import ConfigError
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS
 from alignlens.io.names import check_free
 from alignlens.io.typed import group, setting
-from alignlens.models.encoder_folders import PACKAGED
 from alignlens.studies.contract import EncoderRequest, Extra, Study, tables
 from alignlens.studies.kobayashi2020.runs import methods
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from alignlens.encoders.weight_norm_pairs import WeightNormPairs, choose
 from alignlens.metrics.moments import Moments
 from alignlens.metrics.rank_correlation import spearman
-from alignlens.metrics.weight_norm_pairs import WeightNormPairs, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.corpora.sequences import TokenSequence
+    from alignlens.encoders.sequences import TokenSequence
     from alignlens.metrics.moments import Dispersion
 
 Singles = npt.NDArray[np.float32]

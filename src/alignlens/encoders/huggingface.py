@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from alignlens.encoders.contract import HeadMaps, value_by_head
+from alignlens.encoders.folders import model_type
+from alignlens.encoders.tokens import is_unusable
 from alignlens.errors import ConfigError, InputError
 from alignlens.models.contract import Attention
-from alignlens.models.encoder_folders import model_type
-from alignlens.models.encoders import HeadMaps, value_by_head
-from alignlens.subwords.huggingface import is_unusable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from alignlens.attribution.methods.norms import transformed
-from alignlens.corpora.sequences import padded_batches
-from alignlens.metrics.encoder_statistics import Observation
+from alignlens.encoders.sequences import padded_batches
+from alignlens.encoders.statistics import Observation
 from alignlens.metrics.singular_values import stretch
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from alignlens.corpora.sequences import TokenSequence
+    from alignlens.encoders.contract import Encoder
+    from alignlens.encoders.sequences import TokenSequence
     from alignlens.models.contract import Attention
-    from alignlens.models.encoders import Encoder
 
 BATCH_TOKENS = 1024
 

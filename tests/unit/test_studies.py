@@ -1,0 +1,146 @@
+"""A study is one folder: nothing else names it, and everything finds it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from ding2019_results import row, write_model
+
+import alignlens.studies
+from alignlens.cli.main import main
+from alignlens.errors import ConfigError
+from alignlens.plan import Plan
+from alignlens.report.studies import claims_told, read_study, studies_part
+from alignlens.settings import load_settings
+from alignlens.studies.registry import studies
+from alignlens.tracking.experiments import experiment_tags
+
+CONFIG = {"preset": "mine", "datasets": ["demo"], "models": {"wide": {"preset": "demo_transformer"}}}
+#: Where a study may be named besides its own folder. Tests name those that they test.
+FREE = ("config", "docs", "tests", "README.md", "CHANGELOG.md")
+TOY = {
+    "__init__.py": '"""A toy."""\n',
+    "caption.rst": "A toy.\n",
+    "printed/claims.csv": "id,claim,test,pass_rule,published,print_passes,priority\n"
+    "T1,attention aligns,AER,below 50,yes,yes,core\n",
+    "study.py": """
+        from dataclasses import dataclass
+
+        from alignlens.io.limits import Limits
+        from alignlens.io.typed import setting
+        from alignlens.studies.contract import Study
+
+
+        @dataclass(frozen=True)
+        class ToySettings:
+            layer: int = setting(1, "Which layer.", Limits(0, 5), "a toy has no more")
+
+
+        def methods(model, settings, protocol, decoding):
+            return [f"attention,layer={settings.layer}"] if decoding == "forced" else []
+
+
+        STUDY = Study(
+            name="toy2024",
+            about="Toymaker 2024, attention and nothing else",
+            title="Toymaker 2024",
+            lead="Attention is a toy.",
+            files=("index.html", "claims.csv", "summary.json"),
+            settings=ToySettings,
+            methods=methods,
+        )
+        """,
+    "build.py": """
+        from alignlens.studies.claims import Finding, claims_of, verdict_of
+        from alignlens.studies.files import Built
+
+
+        def build(results, out):
+            (claim,) = claims_of("toy2024")
+            (score,) = results.models[0].find("attention", "xa-xb")
+            verdict = verdict_of(claim, Finding(score.aer < 50, f"{score.aer:.1f}"))
+            return Built([verdict], [], [("layer", "1")], [], {"error_rates": []}, {"aer": score.aer})
+        """,
+}
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a toy study, beside the real ones."""
+    folder = tmp_path / "more" / "toy2024"
+    for name, content in TOY.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(dedent(content).lstrip())
+    monkeypatch.setattr(alignlens.studies, "__path__", [*alignlens.studies.__path__, str(folder.parent)])
+    yield folder
+    for name in [name for name in sys.modules if ".toy2024" in name]:
+        del sys.modules[name]
+
+
+def test_no_name_of_a_study_stands_outside_its_folder(project: Path) -> None:
+    names = re.compile("|".join(studies()))
+    own = {study.folder for study in studies().values()}
+    kinds = (".py", ".smk", ".rst", ".j2", ".css", ".js", ".yaml", ".toml", ".md", ".sh", "")
+    looked_at = 0
+    for path in project.rglob("*"):
+        inside = path.relative_to(project).parts
+        hidden = any(part.startswith(".") for part in inside) and inside[0] != ".ci"
+        if hidden or inside[0] in (*FREE, "results", "build") or own & {*path.parents} or not path.is_file():
+            continue
+        assert not names.search(str(path.relative_to(project))), path
+        if path.suffix in kinds:
+            looked_at += 1
+            found = names.search(path.read_text(encoding="utf-8"))
+            assert found is None, f"{path} names {found[0]}"  # type: ignore[index]
+    assert looked_at > 250
+
+
+def test_the_plan_builds_what_a_new_study_asks_for(toy: Path, project: Path) -> None:
+    plan = Plan.of(load_settings({**CONFIG, "studies": {"toy2024": {"layer": 0}}}, project))
+    assert plan.attribution.methods("demo", "wide", "forced")[0] == "attention,layer=0"
+    assert plan.studies.files("toy2024")[0] == "results/mine/toy2024/index.html"
+    assert set(plan.studies.files("toy2024")) <= set(plan.targets())
+    assert "results/mine/attributions/demo/wide/1/forced/metrics.json" in plan.studies.inputs("toy2024")
+    assert studies()["toy2024"].printed == [str(toy / "printed" / "claims.csv")]
+    assert plan.summary()["studies"] == ["toy2024"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"layer": 6}, r"config.studies.toy2024.layer: 6 must be at most 5 \(a toy has no more\)"),
+        ({"layer": 1.0}, "config.studies.toy2024.layer: 1.0 is not a whole number"),
+        ({"layers": 1}, "config.studies.toy2024.layers: unknown key .*did you mean layer"),
+    ],
+)
+def test_its_settings_are_checked(toy: Path, project: Path, content: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load_settings({**CONFIG, "studies": {"toy2024": content}}, project)
+
+
+def test_a_study_of_null_is_none(project: Path) -> None:
+    assert load_settings({**CONFIG, "studies": dict.fromkeys(studies())}, project).studies == {}
+
+
+def test_its_verb_page_report_and_experiment(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "results" / "mine"
+    write_model(folder, "demo", "transformer", "forced", [row("attention", "xa-xb", 40.0)])
+    assert main(["study", "toy2024", "--results", str(folder)]) == 0
+    assert "Claims reproduced: 1 of 1" in capsys.readouterr().out
+    page = (folder / "toy2024" / "index.html").read_text()
+    assert "Toymaker 2024 · mine" in page
+    assert "attention aligns" in page
+    summary = read_study(folder / "toy2024" / "summary.json")
+    assert claims_told(summary)
+    assert "Toymaker 2024" in json.dumps(studies_part([summary], folder / "report.html"))
+    (description,) = experiment_tags("toy2024").values()
+    assert description.startswith("Toymaker 2024, attention and nothing else")
+    journal = (folder / "toy2024" / "study.journal.jsonl").read_text()
+    assert '"experiment":"toy2024"' in journal
+    assert '"aer":40.0' in journal

@@ -5,7 +5,7 @@
 #   snakemake --cores all NAME                                         one study of the configuration, and what it needs
 #   snakemake --workflow-profile profiles/slurm                        everything as Slurm jobs (docs/cluster.md)
 #
-# Paths below results/<preset>/ (made by alignlens.plan, the only place that knows them):
+# Paths below results/<preset>/ (made by alignlens.workflow.plan, the only place that knows them):
 #   data/{dataset}/{split}.{side}                                   prepared text and gold links
 #   subwords/{dataset}/  pieces/{dataset}/{split}.{side}            BPE models, segmented text
 #   tokens/{dataset}/{split}.{side}/                                the same as numbers, for training

@@ -2,7 +2,7 @@
 
 Every architecture trains, translates and is attributed at the size of the demo and of small real data. Seconds of the
 processor are fitted by work / multiply_adds + operations * wait, the form that alignlens plan uses, with the counts of
-alignlens.costs.arithmetic.
+alignlens.workflow.costs.arithmetic.
 
 python benchmarks/rates.py [--rounds 3]
 """
@@ -22,7 +22,6 @@ from training import Pairs, batches
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import parse
 from alignlens.corpora.symbols import PADDING_ID
-from alignlens.costs.arithmetic import passes
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.settings import BeamSettings
 from alignlens.models.contract import Seq2Seq
@@ -30,6 +29,7 @@ from alignlens.models.presets import Presets
 from alignlens.models.registry import build
 from alignlens.models.settings import ArchitectureSettings, ModelSpec, architecture_settings
 from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.workflow.costs.arithmetic import passes
 
 ARCHITECTURES = ("lstm", "fconv", "transformer")
 VOCABULARY = {"demo": 800, "small": 8000}

@@ -22,8 +22,8 @@ from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+from alignlens.serving.server import Server, ServerSettings
 from alignlens.tracking.journal import Journal
-from alignlens.tracking.server import Server, ServerSettings
 from alignlens.tracking.store import Store
 
 POINTS = 20

@@ -9,12 +9,12 @@ PROJECT = Path(workflow.basedir)
 sys.path.insert(0, str(PROJECT / "src"))
 
 from alignlens.cli.main import exit_on_error
-from alignlens.code_version import code_version
-from alignlens.environment import step_environment
+from alignlens.workflow.code_version import code_version
+from alignlens.workflow.environment import step_environment
 from alignlens.io.locks import release_stale_locks
-from alignlens.orphans import cancel_orphans, told
-from alignlens.plan import SIDES, SPLITS, Plan
-from alignlens.settings import load_settings, read_config
+from alignlens.workflow.orphans import cancel_orphans, told
+from alignlens.workflow.plan import SIDES, SPLITS, Plan
+from alignlens.workflow.settings import load_settings, read_config
 from alignlens.studies.registry import study_of
 
 with exit_on_error("config"):

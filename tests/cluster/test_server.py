@@ -19,7 +19,7 @@ from tracking_server import OwnServer, free_port, own_server, stored, wait_for
 from writers import ROUNDS, STEPS, loss
 
 from alignlens.errors import ToolError
-from alignlens.tracking.database import find_programs
+from alignlens.serving.database import find_programs
 from alignlens.tracking.journal import Journal, read_journal
 from alignlens.tracking.records import find_journals
 from alignlens.tracking.store import Store

@@ -15,7 +15,7 @@ from throwaway import Workspace, make_workspace
 from tracking_server import OwnServer, own_server
 
 from alignlens.errors import ToolError
-from alignlens.tracking.database import find_programs
+from alignlens.serving.database import find_programs
 
 pytestmark = pytest.mark.cluster
 #: Job numbers may be used by nobody else in the meantime; a state is that of the end.

@@ -121,7 +121,7 @@ def _yaml(folder: Path) -> Any:
 
 
 def _settings(folder: Path) -> Any:
-    from alignlens.settings import load_settings, read_config
+    from alignlens.workflow.settings import load_settings, read_config
 
     return load_settings(read_config([folder / "config.yaml"]), PROJECT).preset
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alignlens.code_version import code_version, files_of
+from alignlens.workflow.code_version import code_version, files_of
 
 STEPS = ("data", "subwords", "aligner", "symmetrize", "score", "attribute", "report")
 
@@ -44,7 +44,7 @@ def test_a_change_moves_the_hash_of_exactly_the_steps_that_use_it(
     tmp_path: Path, project: Path, changed: str, reruns: set[str]
 ) -> None:
     shutil.copytree(project / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    script = "from alignlens.code_version import code_version\n" + "".join(
+    script = "from alignlens.workflow.code_version import code_version\n" + "".join(
         f"print({step!r}, code_version('alignlens.cli.{step}'))\n" for step in STEPS
     )
 

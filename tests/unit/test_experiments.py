@@ -9,10 +9,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from alignlens.plan_attribution import STUDIES
 from alignlens.tracking.experiments import EXPERIMENTS, experiment_tags
 from alignlens.tracking.journal import Journal
 from alignlens.tracking.store import Store
+from alignlens.workflow.attribution_plan import STUDIES
 
 DESCRIPTION, VIEW = "mlflow.note.content", "mlflow.sharedViewState.alignlens"
 

@@ -12,17 +12,18 @@ import pytest
 # Left may never import right.
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
-    "encoders", "display", "studies", "tracking", "report", "cli",
+    "encoders", "display", "studies", "tracking", "serving", "report", "cli",
 ]  # fmt: skip
-BASE = {"errors", "code_version", "__init__"}
-# settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
+BASE = {"errors", "__init__"}
+# The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
     "training.settings",
     "attribution.registry", "attribution.settings", "attribution.passes",
     "studies.contract", "studies.protocol", "studies.registry",
 }  # fmt: skip
-PLANNING = {"settings", "plan", "plan_attribution", "plan_studies", "costs"}
+WORKFLOW = "workflow"
+SETTINGS = {"workflow.settings", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan", "workflow.costs"}
 ONLY_IN = {
     "mlflow": {"tracking"},
     "matplotlib": {"display", "report", "studies"},
@@ -33,7 +34,7 @@ ONLY_IN = {
     "transformers": {"encoders"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
-PLAIN = {*PLANNING, *REGISTRIES, "decoding.settings", "costs.jobs", "costs.growth"}
+PLAIN = {*SETTINGS, *REGISTRIES, "decoding.settings", "workflow.costs.jobs", "workflow.costs.growth"}
 LONGEST_MODULE = 350
 
 
@@ -66,10 +67,8 @@ def test_imports_follow_the_flow(project: Path) -> None:
             target_room = room_of(target)
             if target_room in BASE or room == target_room or room in ("cli", "__main__"):
                 continue
-            if room == "environment":
-                allowed = target in ("tracking.address", "settings")
-            elif room in PLANNING:
-                allowed = target in REGISTRIES or target_room in {"io", *PLANNING}
+            if room == WORKFLOW:
+                allowed = target in {*REGISTRIES, "tracking.address"} or target_room == "io"
             else:
                 allowed = target_room in ORDER and room in ORDER and ORDER.index(target_room) < ORDER.index(room)
             assert allowed, f"{name} may not import {target}"

@@ -20,8 +20,8 @@ from alignlens.io import limits
 from alignlens.io.limits import Limits
 from alignlens.io.schema import check, read_schema
 from alignlens.models.presets import Presets
-from alignlens.settings import load_settings
 from alignlens.training.settings import check_training
+from alignlens.workflow.settings import load_settings
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
 NAN, INFINITE = math.nan, math.inf

@@ -17,8 +17,8 @@ import yaml
 from alignlens.errors import ConfigError
 from alignlens.models.presets import Presets
 from alignlens.models.settings import ARCHITECTURES, architecture_settings
-from alignlens.settings import ModelRun, load_settings
 from alignlens.training.settings import TrainingSettings
+from alignlens.workflow.settings import ModelRun, load_settings
 
 PAPERS = {
     "ding2019_lstm", "ding2019_fconv", "ding2019_transformer", "kobayashi2020_transformer", "voita2020_transformer",

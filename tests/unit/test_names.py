@@ -10,7 +10,7 @@ import pytest
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
 from alignlens.io.names import KINDS, is_name
-from alignlens.settings import load_settings
+from alignlens.workflow.settings import load_settings
 
 BAD = (
     "", ".", "..", "../up", "a/b", "/abs", "a\\b", "a.b", ".hidden", "-x", "--out", "_x", "a\n", "\na", "a\r", "a\t",

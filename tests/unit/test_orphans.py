@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from alignlens.errors import ToolError
-from alignlens.orphans import JOB_PREFIX, Orphan, cancel_orphans
+from alignlens.workflow.orphans import JOB_PREFIX, Orphan, cancel_orphans
 
 SQUEUE = """#!/bin/sh
 [ -e "$0.cancelled" ] && grep -v alignlens_1 "$0.jobs" || cat "$0.jobs"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from alignlens.cli.main import main
-from alignlens.plan import Plan
-from alignlens.settings import load_settings
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings
 
 
 def plan(project: Path, **changes: Any) -> Plan:

@@ -10,10 +10,10 @@ import pytest
 
 from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
-from alignlens.plan import Plan
-from alignlens.plan_attribution import Cell
-from alignlens.settings import load_settings
 from alignlens.studies.registry import studies
+from alignlens.workflow.attribution_plan import Cell
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings
 
 MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from alignlens.cli.main import main
-from alignlens.costs.arithmetic import passes, weights
-from alignlens.costs.estimate import Estimate
-from alignlens.costs.growth import growth
-from alignlens.costs.jobs import estimate
-from alignlens.costs.rates import Rates
-from alignlens.costs.sizes import ASSUMED_PIECES_PER_WORD, FIFTHS, Sizes, Text, sizes_of
 from alignlens.models.presets import Presets
 from alignlens.models.settings import ModelSpec, architecture_settings
-from alignlens.plan import Plan
-from alignlens.settings import load_settings, read_config
+from alignlens.workflow.costs.arithmetic import passes, weights
+from alignlens.workflow.costs.estimate import Estimate
+from alignlens.workflow.costs.growth import growth
+from alignlens.workflow.costs.jobs import estimate
+from alignlens.workflow.costs.rates import Rates
+from alignlens.workflow.costs.sizes import ASSUMED_PIECES_PER_WORD, FIFTHS, Sizes, Text, sizes_of
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings, read_config
 
 SMALL = {
     "transformer": {"dim": 32, "ffn": 64, "heads": 4, "encoder_layers": 3, "decoder_layers": 2},

@@ -15,10 +15,11 @@ import pytest
 
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError, ToolError
-from alignlens.tracking import database, turns
-from alignlens.tracking.daemons import Daemon
-from alignlens.tracking.server import SECRETS, ServerSettings
-from alignlens.tracking.serving import check_free, check_host, guests, is_loopback, port_number, url_of
+from alignlens.serving import database
+from alignlens.serving.command import check_free, check_host, guests, is_loopback, port_number, url_of
+from alignlens.serving.daemons import Daemon
+from alignlens.serving.server import SECRETS, ServerSettings
+from alignlens.tracking import turns
 
 SLEEPER = [sys.executable, "-c", "import time; print('on my way', flush=True); time.sleep(600)"]
 

@@ -13,8 +13,8 @@ from alignlens.alignment.symmetrize import METHODS
 from alignlens.attribution.settings import DECODINGS, AttributionSettings
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
-from alignlens.settings import config_schema, load_settings, read_config
 from alignlens.studies.registry import studies
+from alignlens.workflow.settings import config_schema, load_settings, read_config
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
 

@@ -15,11 +15,11 @@ from ding2019_results import row, write_model
 import alignlens.studies
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
-from alignlens.plan import Plan
 from alignlens.report.studies import claims_told, read_study, studies_part
-from alignlens.settings import load_settings
 from alignlens.studies.registry import studies
 from alignlens.tracking.experiments import experiment_tags
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings
 
 CONFIG = {"preset": "mine", "datasets": ["demo"], "models": {"wide": {"preset": "demo_transformer"}}}
 #: Where a study may be named besides its own folder. Tests name those that they test.

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from throwaway import TINY, Workspace
 
-from alignlens.costs.jobs import estimate
-from alignlens.costs.rates import Rates
-from alignlens.costs.sizes import sizes_of
-from alignlens.plan import Plan
-from alignlens.settings import load_settings, read_config
+from alignlens.workflow.costs.jobs import estimate
+from alignlens.workflow.costs.rates import Rates
+from alignlens.workflow.costs.sizes import sizes_of
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings, read_config
 
 PRESETS = Path("config", "presets")
 

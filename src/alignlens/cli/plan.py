@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.numbers import real
-from alignlens.costs.growth import growth
-from alignlens.costs.jobs import estimate
-from alignlens.costs.rates import Rates
-from alignlens.costs.sizes import sizes_of
 from alignlens.errors import ConfigError
 from alignlens.io.limits import TFLOPS
-from alignlens.plan import Plan
-from alignlens.settings import load_settings, read_config
+from alignlens.workflow.costs.growth import growth
+from alignlens.workflow.costs.jobs import estimate
+from alignlens.workflow.costs.rates import Rates
+from alignlens.workflow.costs.sizes import sizes_of
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings, read_config
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from alignlens.costs.estimate import Estimate, Total
-    from alignlens.costs.growth import Growth
+    from alignlens.workflow.costs.estimate import Estimate, Total
+    from alignlens.workflow.costs.growth import Growth
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _planned(configfiles: Sequence[str]) -> tuple[Path, Expected]:
     """Returns the results folder of the configuration, and what should be there."""
-    from alignlens.plan import Plan
-    from alignlens.settings import load_settings, read_config
+    from alignlens.workflow.plan import Plan
+    from alignlens.workflow.settings import load_settings, read_config
 
     project = Path.cwd()
     plan = Plan.of(load_settings(read_config([project / "config" / "config.yaml", *configfiles]), project))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.cli.actions import add_actions
-from alignlens.tracking.server import SECRETS, Server, ServerSettings
-from alignlens.tracking.serving import port_number
+from alignlens.serving.command import port_number
+from alignlens.serving.server import SECRETS, Server, ServerSettings
 
 if TYPE_CHECKING:
     import argparse

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from alignlens.cli.track import summary, warn
 from alignlens.errors import ConfigError
-from alignlens.tracking.address import resolve_address
-from alignlens.tracking.records import find_journals
-from alignlens.tracking.serving import (
+from alignlens.serving.command import (
     check_free,
     check_host,
     guests,
@@ -21,6 +19,8 @@ from alignlens.tracking.serving import (
     server_environment,
     url_of,
 )
+from alignlens.tracking.address import resolve_address
+from alignlens.tracking.records import find_journals
 
 if TYPE_CHECKING:
     import argparse

@@ -43,7 +43,7 @@ def study_page(
     core = counted([verdict for verdict in verdicts if verdict.claim.priority == "core"])
     tested = counts[REPRODUCED] + counts[NOT_REPRODUCED]
     return page(
-        Path(__file__).with_name("study.html.j2"),
+        Path(__file__).parent / "templates" / "study.html.j2",
         title=f"{study.title} · {preset}",
         lead=study.lead,
         version=__version__,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from alignlens.plan import Plan
+    from alignlens.workflow.plan import Plan
 
 ONLINE_ALIGNER = "fast_align"
 SYMMETRISED = "bidir"

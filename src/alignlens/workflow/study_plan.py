@@ -16,9 +16,9 @@ from alignlens.studies.registry import study_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.plan import Plan
-    from alignlens.plan_attribution import Attribution
     from alignlens.studies.contract import EncoderRequest
+    from alignlens.workflow.attribution_plan import Attribution
+    from alignlens.workflow.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
-from alignlens.costs.estimate import Estimate, Job
-from alignlens.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
-from alignlens.plan import SIDES, SPLITS
-from alignlens.plan_attribution import ONLINE_ALIGNER, SYMMETRISED
 from alignlens.studies.protocol import FORCED, FREE
+from alignlens.workflow.attribution_plan import ONLINE_ALIGNER, SYMMETRISED
+from alignlens.workflow.costs.estimate import Estimate, Job
+from alignlens.workflow.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
+from alignlens.workflow.plan import SIDES, SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from alignlens.costs.rates import Rates
-    from alignlens.costs.sizes import Sizes, Text
-    from alignlens.plan import Plan
-    from alignlens.plan_attribution import Attribution
-    from alignlens.settings import ModelRun
+    from alignlens.workflow.attribution_plan import Attribution
+    from alignlens.workflow.costs.rates import Rates
+    from alignlens.workflow.costs.sizes import Sizes, Text
+    from alignlens.workflow.plan import Plan
+    from alignlens.workflow.settings import ModelRun
 
 _PREPARED_BY = {
     "synthetic": "generate_synthetic_text",

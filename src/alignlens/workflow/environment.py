@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignlens.code_version import commit_of
 from alignlens.tracking.address import resolve_address
+from alignlens.workflow.code_version import commit_of
 
 if TYPE_CHECKING:
-    from alignlens.settings import Settings
+    from alignlens.workflow.settings import Settings
 
 # Training makes and frees large tensors all the time. glibc gives each back to the system, which then has to clear
 # the pages for the next one; kept instead, they cost a tenth less time. Other C libraries ignore this.

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from alignlens.errors import ConfigError, ToolError
 from alignlens.io.atomic import atomic_directory
-from alignlens.tracking.daemons import Daemon, privileges
+from alignlens.serving.daemons import Daemon, privileges
 
 _USER, _NAME = "alignlens", "mlflow"
 _SYSTEM_USER = "postgres"

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.errors import ConfigError, InputError, ToolError
 from alignlens.io.atomic import write_json, write_text
-from alignlens.tracking.daemons import Daemon
-from alignlens.tracking.database import POOL, Database
-from alignlens.tracking.serving import (
+from alignlens.serving.command import (
     check_free,
     check_host,
     guests,
@@ -28,6 +26,8 @@ from alignlens.tracking.serving import (
     server_environment,
     url_of,
 )
+from alignlens.serving.daemons import Daemon
+from alignlens.serving.database import POOL, Database
 from alignlens.tracking.turns import turn
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from alignlens.costs.jobs import estimate
+from alignlens.workflow.costs.jobs import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from alignlens.costs.estimate import Estimate
-    from alignlens.costs.rates import Rates
-    from alignlens.costs.sizes import Sizes
-    from alignlens.plan import Plan
+    from alignlens.workflow.costs.estimate import Estimate
+    from alignlens.workflow.costs.rates import Rates
+    from alignlens.workflow.costs.sizes import Sizes
+    from alignlens.workflow.plan import Plan
 
 #: A stage that takes less than this after the change is not worth a word.
 _SMALL_HOURS = 0.05

@@ -13,8 +13,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-_ROOT = Path(__file__).parent
-_PACKAGE = __package__
+_ROOT = Path(__file__).parents[1]
+_PACKAGE = _ROOT.name
 
 
 @cache

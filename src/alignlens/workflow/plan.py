@@ -9,8 +9,8 @@
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json
-    attributions/, free/                                           see ``plan_attribution``
-    encoders/, {study}/                                            see ``plan_studies``
+    attributions/, free/                                           see ``workflow.attribution_plan``
+    encoders/, {study}/                                            see ``workflow.study_plan``
     report.html, report/                                           the page; its tables and figures
 
 Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
-from alignlens.plan_attribution import AttributionPlan
-from alignlens.plan_studies import StudyPlan
+from alignlens.workflow.attribution_plan import AttributionPlan
+from alignlens.workflow.study_plan import StudyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from alignlens.corpora.registry import Dataset
-    from alignlens.settings import AlignerRun, ModelRun, Settings
+    from alignlens.workflow.settings import AlignerRun, ModelRun, Settings
 
 SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")

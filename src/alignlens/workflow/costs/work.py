@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignlens.attribution.passes import by_noise, copies_of
 from alignlens.attribution.registry import parse
-from alignlens.costs.arithmetic import passes, weights
-from alignlens.costs.sizes import FIFTHS
+from alignlens.workflow.costs.arithmetic import passes, weights
+from alignlens.workflow.costs.sizes import FIFTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from alignlens.attribution.registry import Method
-    from alignlens.costs.arithmetic import Passes
-    from alignlens.costs.rates import Speed
-    from alignlens.costs.sizes import Text
-    from alignlens.settings import ModelRun
+    from alignlens.workflow.costs.arithmetic import Passes
+    from alignlens.workflow.costs.rates import Speed
+    from alignlens.workflow.costs.sizes import Text
+    from alignlens.workflow.settings import ModelRun
 
 #: Epochs of a training that nothing but its patience ends.
 EPOCHS_WITHOUT_LIMIT = 100

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from alignlens.corpora.registry import PartOfTrain
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.plan import SIDES, SPLITS
+from alignlens.workflow.plan import SIDES, SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from alignlens.corpora.registry import Dataset
-    from alignlens.plan import Plan
+    from alignlens.workflow.plan import Plan
 
 _PREPARE_AGAIN = "Delete it and make it again with: alignlens data prepare, or run the pipeline again."
 _SEGMENT_AGAIN = "Delete its folder and make it again with: alignlens subwords segment, or run the pipeline again."

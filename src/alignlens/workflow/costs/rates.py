@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from alignlens.costs.sizes import Text
+    from alignlens.workflow.costs.sizes import Text
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""An MLflow server of our own, with PostgreSQL behind it."""

@@ -19,7 +19,7 @@ BASE = {"errors", "code_version", "__init__"}
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "models.encoder_folders", "models.presets", "models.settings",
     "training.settings",
-    "attribution.registry", "attribution.settings", "attribution.passes",
+    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
     "studies.ding2019.runs", "studies.kobayashi2020.runs", "studies.protocol",
 }  # fmt: skip
 PLANNING = {"settings", "plan", "plan_attribution", "plan_studies", "costs"}

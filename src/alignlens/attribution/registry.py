@@ -15,11 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution import methods
+from alignlens.attribution.spec import Only
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from alignlens.attribution.spec import MethodSpec
 
@@ -113,6 +114,11 @@ def plain(sigma: float, samples: int) -> list[str]:
     return [method(name, noise if spec.noisy else {}).text for name, spec in METHODS.items()]
 
 
+def supported(texts: Iterable[str], architecture: str) -> list[str]:
+    """Returns those of canonical methods that work with models of an architecture."""
+    return [text for text in texts if parse(text).spec.supports(architecture)]
+
+
 def in_order(texts: Iterable[str]) -> list[str]:
     """Returns canonical methods in the order of the registry; settings of one method stay in theirs."""
     places = {name: place for place, name in enumerate(METHODS)}
@@ -131,11 +137,12 @@ def _plain(text: str) -> str:
     return text if text.isprintable() and len(text) <= _LONGEST else shown(text, _LONGEST)
 
 
-def check_architecture(methods: Iterable[Method], architecture: str) -> None:
-    """Raises for a method that does not work with models of an architecture."""
+def check_architectures(methods: Iterable[Method], architectures: Sequence[str]) -> None:
+    """Raises for a method that works with none of these architectures."""
     for each in methods:
-        if (only := each.spec.only) is not None and not each.spec.supports(architecture):
+        if not any(each.spec.supports(architecture) for architecture in architectures):
+            only = each.spec.only or Only((), "")
             raise ConfigError(
-                f"method {each.name}: does not work with an architecture of type {architecture}: {only.reason}."
+                f"method {each.name} does not work with {' or '.join(architectures)}: {only.reason}."
                 f" It works with {' and '.join(only.architectures)}."
             )

@@ -224,11 +224,9 @@ def _print_methods() -> None:
         parameters = "; ".join(
             f"{key}={parameter.default} ({parameter.accepts})" for key, parameter in spec.parameters.items()
         )
+        lines = {"parameters": parameters, "paper": spec.paper, "equation": spec.equation, "cost": spec.cost}
+        if spec.only is not None:
+            lines["models"] = f"{' and '.join(spec.only.architectures)} only: {spec.only.reason}"
         print(f"{name}: {spec.summary}")
-        for label, text in (
-            ("parameters", parameters),
-            ("paper", spec.paper),
-            ("equation", spec.equation),
-            ("cost", spec.cost),
-        ):
+        for label, text in lines.items():
             print(f"  {label:<10}  {text}")

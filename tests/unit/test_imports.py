@@ -19,7 +19,7 @@ BASE = {"errors", "__init__"}
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
     "training.settings",
-    "attribution.registry", "attribution.settings", "attribution.passes",
+    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
     "studies.contract", "studies.protocol", "studies.registry",
 }  # fmt: skip
 WORKFLOW = "workflow"

@@ -105,6 +105,47 @@ def test_sentence_numbers_need_not_be_in_order(tmp_path: Path) -> None:
     assert np.array_equal(scores.matrix(NAMES[1], 4), matrices_of(4)[NAMES[1]])
 
 
+def write_squares(folder: Path, numbers: list[int]) -> Path:
+    """Writes sentences with a square matrix beside the others."""
+    with MatrixWriter(folder, NAMES, SHAPES[numbers], FACTS, np.array(numbers), ["x@prefix"]) as writer:
+        for number in numbers:
+            writer.write(number, {**matrices_of(number), "x@prefix": square_of(number)})
+    return folder
+
+
+def square_of(number: int) -> NDArray[np.float32]:
+    rows = int(SHAPES[number][0])
+    return np.random.default_rng(50 + number).random((rows, rows), dtype=np.float32)
+
+
+def test_some_matrices_may_be_square(tmp_path: Path) -> None:
+    scores = Matrices.open(write_squares(tmp_path / "scores", [0, 1, 2, 3, 4]))
+    assert (scores.names, scores.squares) == (NAMES, ["x@prefix"])
+    for number in (3, 0, 4, 1, 2):
+        assert np.array_equal(scores.matrix("x@prefix", number), square_of(number))
+        for name, matrix in matrices_of(number).items():
+            assert np.array_equal(scores.matrix(name, number), matrix)
+    parts = [write_squares(tmp_path / f"part{which}", list(range(which, 5, 2))) for which in (0, 1)]
+    gather(parts, tmp_path / "gathered")
+    assert content(tmp_path / "gathered") == content(tmp_path / "scores")
+    with pytest.raises(InputError, match="other names than"):
+        gather([parts[0], write(tmp_path / "odd", [1, 3], [1, 3])], tmp_path / "out")
+    _flip(tmp_path / "scores/002.f32", 8 * 4 * 5)  # the first number of sentence 2
+    assert np.array_equal(scores.matrix("x@prefix", 1), square_of(1))
+    with pytest.raises(InputError, match=r"002\.f32: damaged: the scores of sentence 2"):
+        scores.matrix("x@prefix", 2)
+
+
+def test_a_square_matrix_has_as_many_columns_as_rows(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ToolError, match=r"x@prefix: a matrix of shape \(2, 3\), expected \(2, 2\)"),
+        MatrixWriter(tmp_path / "scores", NAMES, SHAPES, FACTS, squares=["x@prefix"]) as writer,
+    ):
+        writer.write(0, {**matrices_of(0), "x@prefix": matrices_of(0)[NAMES[0]]})
+    with pytest.raises(ValueError, match="given twice"):
+        MatrixWriter(tmp_path / "scores", NAMES, SHAPES, FACTS, squares=[NAMES[0]])
+
+
 def wrong_shape(writer: MatrixWriter) -> None:
     writer.write(0, {**matrices_of(0), NAMES[1]: matrices_of(2)[NAMES[1]]})
 

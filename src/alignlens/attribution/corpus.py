@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from alignlens.attribution.inputs import Sentences
 from alignlens.attribution.passes import by_noise
 from alignlens.attribution.rows import Statistics
 from alignlens.attribution.settings import BATCH_TOKENS
-from alignlens.attribution.sweep import Sentences, Sweep
+from alignlens.attribution.sweep import Sweep
 from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch
 from alignlens.decoding.forced import check_labels
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 4096  # sentences that are sorted by length together
 PORTION = 64  # sentences of like length that are computed together
-_WITH_GRADIENTS = 8  # sentences that make work enough for a job, if there are backward passes
+_LONG = 8  # sentences that make work enough for a job, if there is more to do than forward passes
 _FEWEST_TOKENS = 64
 
 
@@ -61,11 +62,13 @@ def attribute(
     """Yields every sentence's number and its scores by the text of the method, in the order they are computed in.
 
     Scores are (target, source): pieces and END of the given target, by [BEGIN and] pieces and END of the source; rows
-    sum to one. ``tokens`` is the most padded tokens of all noisy copies that a worker has in memory; it is halved when
-    memory does not suffice. ``adaptive`` is the risk of a settled link to be another one with all copies, per
-    comparison; None is all copies. ``shard`` is (which, of how many). ``first`` is the number of the first sentence,
-    where the texts are a part of something larger. ``workers`` threads compute side by side on a processor, several
-    with one thread each, so that results do not depend on their number.
+    sum to one where the method says so. A method that explains the prefix too gives a second matrix
+    (``Method.matrices``), whose columns are BEGIN and the pieces of the target. ``tokens`` is the most padded tokens of
+    all noisy copies that a worker has in memory; it is halved when memory does not suffice. ``adaptive`` is the risk of
+    a settled link to be another one with all copies, per comparison; None is all copies. ``shard`` is (which, of how
+    many). ``first`` is the number of the first sentence, where the texts are a part of something larger. ``workers``
+    threads compute side by side on a processor, several with one thread each, so that results do not depend on their
+    number.
     """
     check_ready(model)
     _check(methods, tokens, adaptive, shard, workers)
@@ -145,7 +148,7 @@ def _scores(
     """Returns the scores of some sentences; not of all once ``stopped``."""
     found: dict[int, Matrices] = {int(number): {} for number in numbers}
     device = next(model.parameters()).device
-    for some, rows in _batches(sources, targets, numbers, tokens, sweep):
+    for some, fitting in _batches(sources, targets, numbers, tokens, sweep):
         if stopped.is_set():
             break
         batch = make_batch(sources, targets, some, source_begin=source_begin)
@@ -153,15 +156,14 @@ def _scores(
         arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
         places = [first + number for number in batch.indices.tolist()]
         sentences = Sentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
-        for method, scores in sweep.run(sentences, rows, statistics).items():
-            for number, matrix, target, source in zip(
-                batch.indices.tolist(),
-                scores.cpu().numpy(),
-                batch.labels_mask.sum(1),
-                batch.source_mask.sum(1),
-                strict=True,
-            ):
-                found[number][method.text] = matrix[:target, :source]
+        rows, columns = batch.labels_mask.sum(1), batch.source_mask.sum(1)
+        for method, sides in sweep.run(sentences, fitting, statistics).items():
+            # The prefix has as many columns as the labels have rows: the start symbol instead of the end symbol.
+            for name, scores, widths in zip(method.matrices, sides, (columns, rows), strict=False):
+                for number, matrix, height, width in zip(
+                    batch.indices.tolist(), scores.cpu().numpy(), rows, widths, strict=True
+                ):
+                    found[number][name] = matrix[:height, :width]
     return found
 
 
@@ -183,7 +185,7 @@ def _batches(
     sources: TokenStore, targets: TokenStore, portion: Numbers, tokens: int, sweep: Sweep
 ) -> Iterator[tuple[Numbers, int]]:
     """Yields sentences whose copies fit the budget, longest targets first, and how many rows fit."""
-    most = _WITH_GRADIENTS if sweep.has_gradients else len(portion)
+    most = _LONG if sweep.is_long else len(portion)
     lengths = np.maximum(sources.lengths(portion), targets.lengths(portion)) + 2
     start = 0
     while start < len(portion):

@@ -9,36 +9,37 @@ needs no quotes in a shell.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from alignlens.attribution.methods import attention, ding_grad, li_grad, norms, smoothed_attention, smoothgrad
+from alignlens.attribution import methods
+from alignlens.attribution.spec import Only
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from alignlens.attribution.methods.spec import MethodSpec
+    from alignlens.attribution.spec import MethodSpec
 
-METHODS: dict[str, MethodSpec] = {
-    spec.name: spec
-    for spec in (
-        attention.SPEC,
-        smoothed_attention.SPEC,
-        norms.SPEC,
-        li_grad.SPEC,
-        smoothgrad.LI,
-        ding_grad.SPEC,
-        smoothgrad.DING,
-    )
-}
+
+def discovered() -> dict[str, MethodSpec]:
+    """Returns the methods of all files in ``attribution/methods/``, in the order of lists and tables."""
+    found = sorted(methods.specs(), key=lambda spec: (spec.rank, spec.name))
+    names = Counter(name for spec in found for name in (spec.name, *spec.aliases))
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"two methods are called {twice[0]}")
+    return {spec.name: spec for spec in found}
+
+
+METHODS = discovered()
 
 #: Characters of a text that an error repeats.
 _LONGEST = 100
 
-ALIASES = {"grad": "ding_grad", "smoothgrad": "ding_smoothgrad"}
+ALIASES = {alias: spec.name for spec in METHODS.values() for alias in spec.aliases}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class Method:
     def text(self) -> str:
         """The canonical text."""
         return ",".join((self.name, *(f"{key}={written(value)}" for key, value in self.changed)))
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """What its matrices are called: contributions of the source and, if it gives them, of the target prefix."""
+        return (self.text, f"{self.text}@prefix") if self.spec.prefix else (self.text,)
 
     def with_parameters(self, **values: Any) -> Method:
         """Returns the same method with other values."""
@@ -104,7 +110,13 @@ def parse_all(texts: Iterable[str]) -> list[Method]:
 
 def plain(sigma: float, samples: int) -> list[str]:
     """Returns every method once, at its defaults but for the noise of those that have any: a table of all methods."""
-    return [method(name, {"sigma": sigma, "n": samples}).text for name in METHODS]
+    noise = {"sigma": sigma, "n": samples}
+    return [method(name, noise if spec.noisy else {}).text for name, spec in METHODS.items()]
+
+
+def supported(texts: Iterable[str], architecture: str) -> list[str]:
+    """Returns those of canonical methods that work with models of an architecture."""
+    return [text for text in texts if parse(text).spec.supports(architecture)]
 
 
 def in_order(texts: Iterable[str]) -> list[str]:
@@ -123,3 +135,14 @@ def written(value: Any) -> str:
 
 def _plain(text: str) -> str:
     return text if text.isprintable() and len(text) <= _LONGEST else shown(text, _LONGEST)
+
+
+def check_architectures(methods: Iterable[Method], architectures: Sequence[str]) -> None:
+    """Raises for a method that works with none of these architectures."""
+    for each in methods:
+        if not any(each.spec.supports(architecture) for architecture in architectures):
+            only = each.spec.only or Only((), "")
+            raise ConfigError(
+                f"method {each.name} does not work with {' or '.join(architectures)}: {only.reason}."
+                f" It works with {' and '.join(only.architectures)}."
+            )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
-from alignlens.attribution.registry import parse
+from alignlens.attribution.registry import check_architectures, parse
 from alignlens.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 DECODINGS = ("forced", "free")
 BATCH_TOKENS = 2048
@@ -38,6 +38,14 @@ class AttributionSettings:
         }
         made["methods"] = _canonical(content.get("methods", ()), f"{where}.methods")
         return cls(**made)
+
+    def check_models(self, architectures: Sequence[str], where: str = "attribution") -> None:
+        """Raises for a method that works with none of the models of a configuration, if there are any."""
+        for place, text in enumerate(self.methods if architectures else ()):
+            try:
+                check_architectures([parse(text)], architectures)
+            except ConfigError as error:
+                raise ConfigError(f"{where}.methods[{place}]: {error}") from None
 
 
 def _canonical(methods: Iterable[str], where: str) -> tuple[str, ...]:

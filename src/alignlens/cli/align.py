@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from alignlens.attribution.registry import METHODS, parse
+from alignlens.attribution.registry import METHODS, check_architectures, parse
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.numbers import count, real
@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> None:
     source, target = (_STANDARD_INPUT if name == _STANDARD else name for name in (args.source, args.target))
     total = _count(source, target)
     trained = load(args)
+    check_architectures([method], [trained.spec.architecture])
     links = 0
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("align", total))
@@ -223,11 +224,9 @@ def _print_methods() -> None:
         parameters = "; ".join(
             f"{key}={parameter.default} ({parameter.accepts})" for key, parameter in spec.parameters.items()
         )
+        lines = {"parameters": parameters, "paper": spec.paper, "equation": spec.equation, "cost": spec.cost}
+        if spec.only is not None:
+            lines["models"] = f"{' and '.join(spec.only.architectures)} only: {spec.only.reason}"
         print(f"{name}: {spec.summary}")
-        for label, text in (
-            ("parameters", parameters),
-            ("paper", spec.paper),
-            ("equation", spec.equation),
-            ("cost", spec.cost),
-        ):
+        for label, text in lines.items():
             print(f"  {label:<10}  {text}")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.attribution.registry import parse_all
+from alignlens.attribution.registry import check_architectures, parse_all
 from alignlens.attribution.settings import BATCH_TOKENS
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.model_run import model_run
@@ -109,6 +109,7 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
         }
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
+        check_architectures(methods, [trained.spec.architecture])
         ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
         del source, target
         result = _write_scores(args, about, trained, ids, methods, shard, _Watch(journal, record))
@@ -137,6 +138,7 @@ def _write_scores(
     numbers = numbers_of(*ids, shard)
     shapes = np.array([(len(ids[1][k]) + 1, len(ids[0][k]) + 1 + begin) for k in numbers], np.int64).reshape(-1, 2)
     names = [method.text for method in methods]
+    of_prefix = [name for method in methods for name in method.matrices[1:]]
     facts: dict[str, Any] = {
         "methods": names,
         SENTENCES: len(ids[0]),
@@ -150,7 +152,7 @@ def _write_scores(
     started = time.monotonic()
     with (
         Progress("attribute", len(numbers)) as progress,
-        MatrixWriter(args.out, names, shapes, facts, numbers) as writer,
+        MatrixWriter(args.out, names, shapes, facts, numbers, of_prefix) as writer,
     ):
         found = attribute(
             trained.model,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens import __version__
-from alignlens.attribution.registry import parse_all
+from alignlens.attribution.registry import check_architectures, parse_all
 from alignlens.attribution.settings import BATCH_TOKENS, AttributionSettings
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.attribute import add_adaptive, check_adaptive
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> None:
         params = {"weights": args.weights, "methods": len(methods), "sentences": args.sentences}
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
+        check_architectures(methods, [trained.spec.architecture])
         ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
         result = {**about, **_facts(args, trained), "methods": _measured(args, trained, ids, methods)}
         if args.out:

@@ -2,9 +2,10 @@
 
 A folder holds ``000.f32``, ``001.f32`` ... (one file per name: the matrices of all sentences one after the other, in
 sentence order), ``numbers.npy`` (which sentences), ``shapes.npy`` (rows and columns of each), ``sums.npy`` (the CRC-32
-of every matrix, names by sentences) and ``facts.json`` (the names, and what the writer wants to be known). Equal
-matrices are equal bytes, whatever the order they were written in. The seal covers all but the matrices, which are
-checked one by one when they are read.
+of every matrix, names by sentences) and ``facts.json`` (the names, and what the writer wants to be known). Some names
+may stand for square matrices, with as many columns as the others have rows; their files come last. Equal matrices are
+equal bytes, whatever the order they were written in. The seal covers all but the matrices, which are checked one by one
+when they are read.
 """
 
 from __future__ import annotations
@@ -55,9 +56,28 @@ def _is_matrices(name: str) -> bool:
     return name.endswith(".f32")
 
 
-def _offsets(shapes: Integers) -> Integers:
-    """Returns where the matrix of each sentence starts, in numbers, and the end of the last one."""
-    return np.concatenate(([0], np.cumsum(shapes[:, 0] * shapes[:, 1]))).astype(np.int64)
+class _Layout:
+    """Where the matrices of a file stand in it, by place of the sentence."""
+
+    def __init__(self, shapes: Integers) -> None:
+        self._shapes = shapes
+        self._starts = np.concatenate(([0], np.cumsum(shapes[:, 0] * shapes[:, 1]))).astype(np.int64)
+        self.bytes = self.start(-1)
+
+    def start(self, place: int) -> int:
+        """Returns the byte that a matrix starts at; one place further than the last, where the file ends."""
+        return int(self._starts[place]) * _TYPE.itemsize
+
+    def shape(self, place: int) -> tuple[int, int]:
+        """Returns the rows and columns of a matrix."""
+        rows, columns = self._shapes[place].tolist()
+        return rows, columns
+
+
+def _layouts(names: Sequence[str], squares: Sequence[str], shapes: Integers) -> dict[str, _Layout]:
+    """Returns the layout of every file, in the order of the files."""
+    usual, square = _Layout(shapes), _Layout(shapes[:, [0, 0]])
+    return {**dict.fromkeys(names, usual), **dict.fromkeys(squares, square)}
 
 
 class MatrixWriter:
@@ -65,6 +85,7 @@ class MatrixWriter:
 
     ``shapes[k]`` is the shape of the matrices of sentence ``numbers[k]``; without ``numbers`` the sentences are
     0, 1, 2 ... ``facts`` are written when the block ends, so that counters in them may still change inside it.
+    ``squares`` are names of matrices that are square, with as many rows.
     """
 
     def __init__(
@@ -74,20 +95,22 @@ class MatrixWriter:
         shapes: Integers,
         facts: Mapping[str, Any],
         numbers: Integers | None = None,
+        squares: Sequence[str] = (),
     ) -> None:
         numbers = np.arange(len(shapes)) if numbers is None else np.asarray(numbers, dtype=np.int64)
         shapes = np.asarray(shapes, dtype=np.int64).reshape(-1, 2)
         if numbers.shape != (len(shapes),) or (shapes < 0).any():
             raise ValueError(f"{len(shapes)} shapes for sentence numbers of shape {numbers.shape}")
-        if len(set(names)) != len(names) or len(np.unique(numbers)) != len(numbers):
+        every = [*names, *squares]
+        if len(set(every)) != len(every) or len(np.unique(numbers)) != len(numbers):
             raise ValueError("a name or a sentence number given twice")
         order = np.argsort(numbers)
-        self.folder, self.names, self.facts = Path(folder), list(names), facts
+        self.folder, self.names, self.squares, self.facts = Path(folder), list(names), list(squares), facts
         self._numbers, self._shapes = numbers[order].astype(np.int64), shapes[order]
         self._places = {number: place for place, number in enumerate(self._numbers.tolist())}
-        self._starts = _offsets(self._shapes)
+        self._layouts = _layouts(names, squares, self._shapes)
         self._written = np.zeros(len(shapes), dtype=bool)
-        self._sums = np.zeros((len(names), len(shapes)), dtype=np.uint32)
+        self._sums = np.zeros((len(every), len(shapes)), dtype=np.uint32)
         self._temporary = self.folder
         self._files: list[int] = []
         self._stack = ExitStack()
@@ -95,11 +118,11 @@ class MatrixWriter:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._temporary = stack.enter_context(atomic_directory(self.folder, KIND, _is_matrices))
-            for place in range(len(self.names)):
+            for place, layout in enumerate(self._layouts.values()):
                 path = self._temporary / _file_of(place)
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 stack.callback(os.close, file)
-                os.ftruncate(file, int(self._starts[-1]) * _TYPE.itemsize)
+                os.ftruncate(file, layout.bytes)
                 self._files.append(file)
             self._stack = stack.pop_all()
         return self
@@ -123,6 +146,8 @@ class MatrixWriter:
             # As they will be read: whatever is no text among the keys would be sorted otherwise the next time.
             facts = json.loads(json.dumps(dict(self.facts)))
             content = {"format": _FORMAT, "version": _VERSION, "names": self.names, "facts": facts}
+            if self.squares:
+                content["squares"] = self.squares
             write_json(self._temporary / _FACTS, content)
 
     def write(self, number: int, matrices: Mapping[str, Matrix]) -> None:
@@ -132,28 +157,21 @@ class MatrixWriter:
             raise self._refusal(number, "is not one of the sentences of this folder")
         if self._written[place]:
             raise self._refusal(number, "was written before")
-        if set(matrices) != set(self.names):
-            wrong = sorted(set(matrices) ^ set(self.names))
-            raise self._refusal(number, f"{'lacks' if wrong[0] in self.names else 'has an unknown'} {wrong[0]!r}")
-        shape = self.shape(number)
-        for row, (file, name) in enumerate(zip(self._files, self.names, strict=True)):
-            matrix = matrices[name]
+        if wrong := sorted(set(matrices) ^ set(self._layouts)):
+            raise self._refusal(number, f"{'lacks' if wrong[0] in self._layouts else 'has an unknown'} {wrong[0]!r}")
+        for row, (name, layout) in enumerate(self._layouts.items()):
+            matrix, shape = matrices[name], layout.shape(place)
             if matrix.shape != shape:
                 raise self._refusal(number, f"{name}: a matrix of shape {matrix.shape}, expected {shape}")
             if not np.isfinite(matrix).all():
                 raise self._refusal(number, f"{name}: a score that is not a finite number")
             content = np.ascontiguousarray(matrix, dtype=_TYPE).tobytes()
             self._sums[row, place] = zlib.crc32(content)
-            self._put(file, content, int(self._starts[place]))
+            self._put(self._files[row], content, layout.start(place))
         self._written[place] = True
 
-    def shape(self, number: int) -> tuple[int, int]:
-        """Returns the rows and columns of the matrices of a sentence."""
-        rows, columns = self._shapes[self._places[number]].tolist()
-        return rows, columns
-
-    def _put(self, file: int, content: bytes, start: int) -> None:
-        rest, place = memoryview(content), start * _TYPE.itemsize
+    def _put(self, file: int, content: bytes, place: int) -> None:
+        rest = memoryview(content)
         try:
             while rest:
                 done = os.pwrite(file, rest, place)
@@ -174,16 +192,17 @@ class Matrices:
         self,
         folder: Path,
         names: list[str],
+        squares: list[str],
         facts: dict[str, Any],
         numbers: Integers,
         shapes: Integers,
         sums: NDArray[np.uint32],
     ) -> None:
-        self.folder, self.names, self.facts = folder, names, facts
+        self.folder, self.names, self.squares, self.facts = folder, names, squares, facts
         self.numbers, self.shapes, self._sums = numbers, shapes, sums
         self._places = {number: place for place, number in enumerate(numbers.tolist())}
-        self._rows = {name: row for row, name in enumerate(names)}
-        self._starts = _offsets(shapes)
+        self._layouts = _layouts(names, squares, shapes)
+        self._rows = {name: row for row, name in enumerate(self._layouts)}
         self._files: dict[str, int] = {}
 
     @classmethod
@@ -193,34 +212,34 @@ class Matrices:
         seal = Seal.of(folder, KIND, _ADVICE)
         seal.check_names()
         seal.check(*seal.files)
-        names, facts = _described(folder)
+        names, squares, facts = _described(folder)
         numbers, shapes, sums = (_saved(folder / name) for name in ("numbers.npy", "shapes.npy", "sums.npy"))
-        expected = int(_offsets(shapes)[-1]) * _TYPE.itemsize
-        if sums.shape != (len(names), len(numbers)) or any(
-            seal.files.get(_file_of(place), (None,))[0] != expected for place in range(len(names))
+        layouts = list(_layouts(names, squares, shapes).values())
+        if sums.shape != (len(layouts), len(numbers)) or any(
+            seal.files.get(_file_of(place), (None,))[0] != layout.bytes for place, layout in enumerate(layouts)
         ):
             raise InputError("damaged: its files do not fit together.", folder, advice=_ADVICE)
-        return cls(folder, names, facts, numbers, shapes, sums)
+        return cls(folder, names, squares, facts, numbers, shapes, sums)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def shape(self, number: int) -> tuple[int, int]:
-        """Returns the rows and columns of the matrices of a sentence."""
+        """Returns the rows and columns of the matrices of a sentence that are not square."""
         rows, columns = self.shapes[self._place(number)].tolist()
         return rows, columns
 
     def matrix(self, name: str, number: int) -> Matrix:
         """Returns one matrix, which cannot be written to."""
-        place = self._place(number)
-        start, stop = int(self._starts[place]), int(self._starts[place + 1])
-        content = os.pread(self._file(name), (stop - start) * _TYPE.itemsize, start * _TYPE.itemsize)
-        if len(content) != (stop - start) * _TYPE.itemsize:
+        place, layout = self._place(number), self._layouts[name]
+        start, size = layout.start(place), layout.start(place + 1) - layout.start(place)
+        content = os.pread(self._file(name), size, start)
+        if len(content) != size:
             raise InputError("became shorter while it was read.", self.folder, advice=_ADVICE)
         if zlib.crc32(content) != self._sums[self._rows[name], place]:
             problem = f"damaged: the scores of sentence {number} are not what was written (CRC-32)."
             raise InputError(problem, self.folder / _file_of(self._rows[name]), advice=_ADVICE)
-        matrix: Matrix = np.frombuffer(content, _TYPE).reshape(self.shape(number))
+        matrix: Matrix = np.frombuffer(content, _TYPE).reshape(layout.shape(place))
         return matrix
 
     def _place(self, number: int) -> int:
@@ -243,7 +262,7 @@ def gather(folders: Sequence[Path], out: Path) -> None:
         raise ValueError("no shards to gather")
     first = shards[0]
     for shard in shards[1:]:
-        if shard.names != first.names:
+        if (shard.names, shard.squares) != (first.names, first.squares):
             raise InputError(f"other names than {first.folder}.", shard.folder, advice=_ADVICE)
         keys = (first.facts.keys() | shard.facts.keys()) - {STATISTICS}
         if different := sorted(key for key in keys if first.facts.get(key) != shard.facts.get(key)):
@@ -261,10 +280,10 @@ def gather(folders: Sequence[Path], out: Path) -> None:
     if STATISTICS in facts:
         facts[STATISTICS] = _added([shard.facts.get(STATISTICS, {}) for shard in shards])
     shapes = np.concatenate([shard.shapes for shard in shards])
-    with MatrixWriter(out, first.names, shapes, facts, numbers) as writer:
+    with MatrixWriter(out, first.names, shapes, facts, numbers, first.squares) as writer:
         for shard in shards:
             for number in shard.numbers.tolist():
-                writer.write(number, {name: shard.matrix(name, number) for name in shard.names})
+                writer.write(number, {name: shard.matrix(name, number) for name in (*shard.names, *shard.squares)})
 
 
 def _added(counters: list[Any]) -> Any:
@@ -280,12 +299,13 @@ def _added(counters: list[Any]) -> Any:
     return counters[0]
 
 
-def _described(folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Returns names and facts, after checking that the folder is one that we can read."""
+def _described(folder: Path) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Returns names, those of square matrices and facts, after checking that the folder is one that we can read."""
     found = read_json(folder / _FACTS, _ADVICE)
     if found.get("format") != _FORMAT or found.get("version") != _VERSION:
         raise InputError(f"not {_FORMAT} in version {_VERSION}.", folder / _FACTS, advice=_ADVICE)
-    return list(map(str, found["names"])), dict(found["facts"])
+    names, squares = (list(map(str, found.get(key, ()))) for key in ("names", "squares"))
+    return names, squares, dict(found["facts"])
 
 
 def _saved(path: Path) -> NDArray[Any]:

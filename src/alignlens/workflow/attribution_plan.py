@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alignlens.attribution.registry import in_order, plain
+from alignlens.attribution.registry import in_order, plain, supported
 from alignlens.studies.contract import AskedModel
 from alignlens.studies.protocol import DEV, FORCED, FREE, Protocol
 from alignlens.studies.registry import study_of
@@ -60,14 +60,16 @@ class AttributionPlan:
     def methods(self, dataset: str, model: str, decoding: str) -> list[str]:
         """Returns the methods that a model is asked with, canonical, each once.
 
-        Those are what studies need, all plain ones to compare them, and what the configuration names.
+        Those are what studies need and, of those that work with the model, all plain ones to compare them and what the
+        configuration names.
         """
         settings = self.plan.settings
         studies = settings.studies if self.plan.has_gold(dataset) else ()
         wanted = [method for study in studies for method in self._of_study(study, dataset, model, decoding)]
         compared = self._plain() if studies and decoding == FORCED else []
         named = settings.attribution.methods if decoding != DEV else ()
-        return list(dict.fromkeys([*wanted, *compared, *named]))
+        others = supported([*compared, *named], self.plan.model(model).architecture)
+        return list(dict.fromkeys([*wanted, *others]))
 
     def compared(self, dataset: str, model: str) -> list[str]:
         """Returns the rows of the table that compares methods across studies, in the order of the registry.

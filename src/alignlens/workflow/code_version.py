@@ -2,7 +2,8 @@
 
 Rules call the package through the command line, so Snakemake itself cannot see a change under ``src/``. A step
 uses its command module and everything of this package that it imports, directly or through others, also inside
-functions. ``cli/main.py`` only dispatches and does not count.
+functions. A package that looks through its own folder (``__path__``) uses all modules in it. ``cli/main.py`` only
+dispatches and does not count.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import subprocess
 from functools import cache
 from pathlib import Path
+from pkgutil import iter_modules
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = _ROOT.name
@@ -64,8 +66,9 @@ def _file(module: str) -> Path | None:
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
     """Returns the dotted names of this package that a file imports when it runs (not for type checking)."""
-    names: list[str] = []
-    waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
+    content = path.read_bytes()
+    names = _beside(path) if path.name == "__init__.py" and b"__path__" in content else []
+    waiting: list[ast.AST] = [ast.parse(content)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -80,3 +83,9 @@ def _imports(path: Path) -> tuple[str, ...]:
         for block in ("body", "orelse", "handlers", "finalbody", "cases"):
             waiting.extend(getattr(node, block, ()))
     return tuple(name for name in names if name.split(".")[0] == _PACKAGE)
+
+
+def _beside(path: Path) -> list[str]:
+    """Returns the dotted names of all modules in the folder of a package."""
+    package = ".".join((str(_PACKAGE), *path.parent.relative_to(_ROOT).parts))
+    return [f"{package}.{module.name}" for module in iter_modules([str(path.parent)])]

@@ -116,6 +116,9 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     for place, run in enumerate(runs):
         if run in runs[:place]:
             raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
+    models = _models(filled, folder / "models.yaml", label)
+    attribution = AttributionSettings.from_json(filled["attribution"], f"{label}.attribution")
+    attribution.check_models(sorted({run.architecture for run in models}), f"{label}.attribution")
     return Settings(
         preset=filled["preset"],
         datasets=datasets,
@@ -123,14 +126,14 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         cleaning=filled["cleaning"],
         max_train_pairs=filled["max_train_pairs"],
         subwords=filled["subwords"],
-        models=_models(filled, folder / "models.yaml", label),
+        models=models,
         seeds=tuple(filled["seeds"]),
         directions=filled["directions"],
         decoding=filled["decoding"],
         aligners=tuple(runs),
         symmetrizations=tuple(filled["symmetrizations"]),
         studies=_studies(filled, f"{label}.studies"),
-        attribution=AttributionSettings.from_json(filled["attribution"], f"{label}.attribution"),
+        attribution=attribution,
         interval=filled["interval"],
         seed=filled["seed"],
         heatmaps=filled["heatmaps"],

@@ -68,4 +68,9 @@ class SourceGradients(ABC, Generic[Kept]):
     def products(self, forward: Kept, cotangents: Tensor, wanted: Tensor, along: Tensor) -> Iterator[Products]:
         """Yields the gradients that ``backward`` gives, times ``along`` (row, source, dim)."""
         for found in self.backward(forward, cotangents, wanted):
-            yield Products(found.rows, found.positions, (found.vectors * along[found.rows, None]).sum(-1))
+            yield Products(found.rows, found.positions, product(found.vectors, along[found.rows, None]))
+
+
+def product(gradients: Tensor, along: Tensor) -> Tensor:
+    """Returns gradients times vectors, (..., source) of (..., source, dim) both."""
+    return (gradients * along).sum(-1)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.attribution.methods.layers import member
-from alignlens.attribution.methods.spec import LABEL, MethodSpec, one_of, place
+from alignlens.attribution.layers import member
+from alignlens.attribution.spec import LABEL, MethodSpec, TracedAttention, one_of, place
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from alignlens.models.contract import Attention
 
-PARAMETERS = {"layer": place("paper", "mean"), "head": place("mean"), "step": one_of("out", "in"), **LABEL}
+
+def of_layer(attention: Attention, head: str | int) -> Tensor:
+    """Returns the weights (batch, query, key) of one head, or their mean over heads."""
+    weights = attention.weights
+    return weights.mean(1) if head == "mean" else member(weights.unbind(1), head, "head")
+
 
 SPEC = MethodSpec(
     name="attention",
@@ -20,11 +25,7 @@ SPEC = MethodSpec(
     paper="Bahdanau et al. 2015; layers as in Ding et al. 2019",
     equation="a[j,i]",
     cost="1 forward",
-    parameters=PARAMETERS,
+    passes=TracedAttention(of_layer),
+    parameters={"layer": place("paper", "mean"), "head": place("mean"), "step": one_of("out", "in"), **LABEL},
+    rank=10,
 )
-
-
-def of_layer(attention: Attention, head: str | int) -> Tensor:
-    """Returns the weights (batch, query, key) of one head, or their mean over heads."""
-    weights = attention.weights
-    return weights.mean(1) if head == "mean" else member(weights.unbind(1), head, "head")

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.attribution.methods.spec import GRADIENT, MethodSpec
+from alignlens.attribution.spec import GRADIENT, GradientPasses, MethodSpec, Reading
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from alignlens.attribution.spec import Values
+
+
+def row(scores: Tensor) -> Tensor:
+    """Returns what may be normalised: what speaks against the output counts as nothing."""
+    return scores.clamp(min=0)
+
+
+def reading(values: Values) -> Reading:
+    """Returns gradient times embedding: how much the output grows with the size of each embedding."""
+    return Reading(row=row)
+
 
 SPEC = MethodSpec(
     name="ding_grad",
@@ -15,15 +28,8 @@ SPEC = MethodSpec(
     paper="Ding et al. 2019, equation 3",
     equation="max(0, e_i . d log p(t_j) / d e_i)",
     cost="1 forward, J backward",
+    passes=GradientPasses(reading),
     parameters=GRADIENT,
+    aliases=("grad",),
+    rank=60,
 )
-
-
-def score(gradient: Tensor, embeddings: Tensor) -> Tensor:
-    """Returns (..., source): how much the output grows with the size of each embedding, (..., source, dim) both."""
-    return (gradient * embeddings).sum(-1)
-
-
-def row(scores: Tensor) -> Tensor:
-    """Returns what may be normalised: what speaks against the output counts as nothing."""
-    return scores.clamp(min=0)

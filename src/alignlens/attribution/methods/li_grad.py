@@ -8,12 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.attribution.methods.spec import GRADIENT, MethodSpec, one_of
+from alignlens.attribution.spec import GRADIENT, GradientPasses, MethodSpec, Reading, one_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-PARAMETERS = {"reading": one_of("mean_abs", "abs_dot"), **GRADIENT}
+    from alignlens.attribution.spec import Values
+
+
+def mean_abs(gradient: Tensor, embeddings: Tensor) -> Tensor:
+    """Returns (..., source) of gradients (..., source, dim)."""
+    return gradient.abs().mean(-1)
+
+
+def absolute(product: Tensor) -> Tensor:
+    """Returns gradient times embedding without its sign."""
+    return product.abs()
+
+
+def reading(values: Values) -> Reading:
+    """Returns the reading that is asked for; both are positive already."""
+    return Reading(mean_abs) if values["reading"] == "mean_abs" else Reading(raw=absolute)
+
 
 SPEC = MethodSpec(
     name="li_grad",
@@ -21,15 +37,7 @@ SPEC = MethodSpec(
     paper="Li et al. 2016; Ding et al. 2019, equation 4",
     equation="mean over d of |d log p(t_j) / d e_id|, or |e_i . d log p(t_j) / d e_i|",
     cost="1 forward, J backward",
-    parameters=PARAMETERS,
+    passes=GradientPasses(reading),
+    parameters={"reading": one_of("mean_abs", "abs_dot"), **GRADIENT},
+    rank=40,
 )
-
-
-def mean_abs(gradient: Tensor) -> Tensor:
-    """Returns (..., source) of gradients (..., source, dim); ``abs_dot`` is ``ding_grad.score`` without its sign."""
-    return gradient.abs().mean(-1)
-
-
-def row(scores: Tensor) -> Tensor:
-    """Returns what may be normalised: it is positive already."""
-    return scores

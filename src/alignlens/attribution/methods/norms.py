@@ -9,23 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignlens.attribution.methods.layers import member
-from alignlens.attribution.methods.spec import MethodSpec, one_of, place
+from alignlens.attribution.layers import member
+from alignlens.attribution.spec import MethodSpec, TracedAttention, one_of, place
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from alignlens.models.contract import Attention
-
-SPEC = MethodSpec(
-    name="norms",
-    summary="norms of the weighted vectors that attention to the source adds up, of a layer or one head",
-    paper="Kobayashi et al. 2020, equations 3 and 4",
-    equation="|| sum over h of a[h,j,i] f[h](x_i) ||",
-    cost="1 forward",
-    parameters={"layer": place("mean"), "head": place("sum"), "step": one_of("out", "in")},
-    distribution=False,
-)
 
 
 def transformed(attention: Attention) -> Tensor:
@@ -61,3 +51,16 @@ def of_layer(attention: Attention, head: str | int = "sum") -> Tensor:
     weights = attention.weights.permute(0, 3, 2, 1).reshape(batch * keys, queries, heads)
     squares = ((weights @ products) * weights).sum(-1)
     return squares.clamp_(min=0).sqrt_().view(batch, keys, queries).transpose(1, 2)
+
+
+SPEC = MethodSpec(
+    name="norms",
+    summary="norms of the weighted vectors that attention to the source adds up, of a layer or one head",
+    paper="Kobayashi et al. 2020, equations 3 and 4",
+    equation="|| sum over h of a[h,j,i] f[h](x_i) ||",
+    cost="1 forward",
+    passes=TracedAttention(of_layer),
+    parameters={"layer": place("mean"), "head": place("sum"), "step": one_of("out", "in")},
+    distribution=False,
+    rank=30,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alignlens.attribution.methods import attention
-from alignlens.attribution.methods.spec import NOISE, MethodSpec
+from alignlens.attribution.spec import NOISE, MethodSpec
 
 SPEC = MethodSpec(
     name="smoothed_attention",
@@ -11,5 +11,7 @@ SPEC = MethodSpec(
     paper="Ding et al. 2019",
     equation="mean over copies of a[j,i]",
     cost="n forward",
-    parameters={**attention.PARAMETERS, **NOISE},
+    passes=attention.SPEC.passes,
+    parameters={**attention.SPEC.parameters, **NOISE},
+    rank=20,
 )

@@ -209,7 +209,7 @@ class _Estimator:
         model, shards = self.plan.model(run.model), self.plan.settings.attribution.shards
         work = self._work(run.dataset, direction, model)
         seconds = work.attributed(text, methods).seconds(self.rates.attribution[model.architecture])
-        size = work.score_bytes(text, len(methods))
+        size = work.score_bytes(text, methods)
         if shards == 1:
             yield self._job("attribution", "attribute", name, seconds, models=True, bytes=size)
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignlens.attribution.passes import by_noise, copies_of
 from alignlens.attribution.registry import parse
+from alignlens.attribution.spec import GradientPasses, OwnPasses, TracedAttention
 from alignlens.workflow.costs.arithmetic import passes, weights
 from alignlens.workflow.costs.sizes import FIFTHS
 
@@ -122,19 +123,29 @@ class ModelWork:
             each.append(amount)
         return self._mean(text, each)
 
-    def score_bytes(self, text: Text, methods: int) -> float:
-        """Returns the size of the scores of so many methods."""
-        cells = [read * written for read, written in text.sentences(self.turned)]
-        return _BYTES * methods * text.pairs * sum(cells) / len(cells)
+    def score_bytes(self, text: Text, methods: Sequence[str]) -> float:
+        """Returns the size of the scores of methods."""
+        explained = sum(parse(method).spec.prefix for method in methods)  # have a second matrix, of the prefix
+        sizes = [written * (len(methods) * read + explained * written) for read, written in text.sentences(self.turned)]
+        return _BYTES * text.pairs * sum(sizes) / len(sizes)
 
     def _copy(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
         """Returns what one copy of a sentence costs."""
-        gradients = [method for method in sweep if method.name.endswith("grad")]
-        kinds = {self._backward(method) for method in gradients}
+        own = [declared for method in sweep if isinstance(declared := method.spec.passes, OwnPasses)]
+        amount = self._shared(sweep, target, found) if len(own) < len(sweep) else NOTHING
+        for declared in own:
+            starts = declared.backward * target
+            amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start, starts))
+        return amount
+
+    def _shared(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
+        """Returns the passes of one copy that methods share."""
+        kinds = {self._backward(method) for method in sweep if isinstance(method.spec.passes, GradientPasses)}
         starts = len(kinds) * target
         # Scores of the vocabulary, and the gradient of the output layer, which is as much again.
         amount = Amount(found.encoder + found.decoder + len(kinds) * 2 * found.output + starts * found.start, starts)
-        if any(method not in gradients and method.parameters.get("label") == "runner_up" for method in sweep):
+        traced = [method for method in sweep if isinstance(method.spec.passes, TracedAttention)]
+        if any(method.parameters.get("label") == "runner_up" for method in traced):
             # Attention to another label: every step is read again with that label before it.
             amount = amount.plus(Amount(found.output + target * (found.encoder + found.decoder), 0.0))
         return amount

@@ -1,0 +1,99 @@
+"""Methods that read gradients of source embeddings: they differ only in what they make of the same backward passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.attribution.gradients.choice import source_gradients
+from alignlens.attribution.gradients.contract import product
+from alignlens.attribution.outputs import outputs_of
+from alignlens.attribution.rows import normalised
+from alignlens.attribution.spec import Scores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
+    from alignlens.attribution.inputs import Inputs, Sentences
+    from alignlens.attribution.passes import Kind
+    from alignlens.attribution.rows import Statistics
+    from alignlens.attribution.spec import GradientPasses
+    from alignlens.models.contract import Seq2Seq
+
+    OfVectors = Callable[[Tensor, Tensor], Tensor] | None
+
+
+class _Backward(NamedTuple):
+    """What decides a backward pass."""
+
+    true_gradient: bool
+    runner_up: bool
+
+
+class BackwardReader:
+    """The gradient methods of one sweep."""
+
+    def __init__(
+        self, model: Seq2Seq, kinds: Sequence[tuple[Kind, GradientPasses]], usual: SourceGradients[Any]
+    ) -> None:
+        self._readings = {kind: passes.reading(kind.values) for kind, passes in kinds}
+        self._by_backward: dict[_Backward, list[Kind]] = {}
+        for kind in self._readings:
+            values = kind.values
+            backward = _Backward(values["gradient"] == "true", values["label"] == "runner_up")
+            self._by_backward.setdefault(backward, []).append(kind)
+        self._passes = {False: usual}
+        if any(backward.true_gradient for backward in self._by_backward):
+            self._passes[True] = source_gradients(model, true_gradient=True)
+
+    def scores(self, inputs: Inputs, forward: Forward) -> dict[Kind, Scores]:
+        """Returns the scores of every kind, rows normalised unless raw scores are averaged first."""
+        found = {}
+        for backward, kinds in self._by_backward.items():
+            for kind, raw in self._raw(inputs, forward, backward, kinds).items():
+                if not kind.averages_raw:
+                    row = self._readings[kind].row(raw)
+                    raw = normalised(row, raw, inputs.source_mask[:, None], inputs.wanted, inputs.statistics)
+                found[kind] = Scores(raw)
+        return found
+
+    def finished(self, kind: Kind, mean: Tensor, sentences: Sentences, statistics: Statistics) -> Tensor:
+        """Returns the rows (sentence, target, source) of a mean of raw scores, normalised."""
+        row = self._readings[kind].row(mean)
+        return normalised(row, mean, sentences.source_mask[:, None], sentences.labels_mask, statistics)
+
+    def _raw(self, inputs: Inputs, forward: Forward, backward: _Backward, kinds: Iterable[Kind]) -> dict[Kind, Tensor]:
+        """Returns the raw scores (row, target, source) of kinds that share a backward pass."""
+        wanted = inputs.wanted
+        outputs = outputs_of(inputs.model, forward.states, inputs.labels, wanted, backward.runner_up)
+        readings = {kind: self._readings[kind] for kind in kinds}
+        shape = (*wanted.shape, inputs.vectors.shape[1])
+        read = {reading.of_vectors: inputs.vectors.new_zeros(shape) for reading in readings.values()}
+        passes = self._passes[backward.true_gradient]
+        for piece, values in _read(passes, forward, outputs.cotangents, inputs, list(read)):
+            row, start = (piece.positions >= 0).nonzero(as_tuple=True)
+            for of_vectors, scores in zip(read, values, strict=True):
+                read[of_vectors][piece.rows[row], piece.positions[row, start]] = scores[row, start]
+            inputs.statistics.backward_passes += len(row)
+        found = {}
+        for kind, reading in readings.items():
+            scores = reading.raw(read[reading.of_vectors])
+            if kind.values["score"] == "p":
+                scores = scores * outputs.probabilities[..., None]
+            found[kind] = scores
+        return found
+
+
+def _read(
+    passes: SourceGradients[Any], forward: Forward, cotangents: Tensor, inputs: Inputs, ways: Sequence[OfVectors]
+) -> Iterator[tuple[Gradients | Products, list[Tensor]]]:
+    """Yields pieces of backward passes with what is read from each, (some, start, source) in every way."""
+    if list(ways) == [None]:
+        for products in passes.products(forward, cotangents, inputs.wanted, inputs.embeddings):
+            yield products, [products.values]
+        return
+    for gradients in passes.backward(forward, cotangents, inputs.wanted):
+        clean = inputs.embeddings[gradients.rows, None]
+        yield gradients, [(way or product)(gradients.vectors, clean) for way in ways]

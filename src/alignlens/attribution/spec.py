@@ -1,0 +1,174 @@
+"""What a method declares about itself: everything that the engine, the command line and the plan know of it.
+
+A method is one file in ``methods/`` with a ``SPEC``. Its ``passes`` say what it needs of a model and carry its
+functions. The engine groups methods by them and never asks for a name. This module and all specs are plain data: a
+function may import a tensor library, a module of a method may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from alignlens.io.limits import COPIES, PLACE, SEED, SIGMA, Limits
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from alignlens.attribution.gradients.contract import Forward
+    from alignlens.attribution.inputs import Inputs
+    from alignlens.models.contract import Attention
+
+Values = Mapping[str, Any]
+"""A value for every parameter of a method, but for those of its noise."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting of a method: its default, what it accepts in words, and how its text is read."""
+
+    default: Any
+    accepts: str
+    read: Callable[[str], Any]  # raises ValueError for text that it does not accept
+
+
+class Scores(NamedTuple):
+    """Contributions to every target position: of the source, and of the prefix where a method explains it too."""
+
+    source: Tensor  # (row, target, source)
+    prefix: Tensor | None = None  # (row, target, target): the first column is the start symbol
+
+
+@dataclass(frozen=True)
+class TracedAttention:
+    """One forward pass, shared; the attention to the source is read off it layer by layer."""
+
+    of_layer: Callable[[Attention, str | int], Tensor]  # (row, target, source) of a layer and ``head``
+    needs: ClassVar[tuple[str, ...]] = ("layer", "head", "step")
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """One forward pass, shared; a method reads decoder states and attention."""
+
+    score: Callable[[Inputs, Forward, Values], Scores]
+    needs: ClassVar[tuple[str, ...]] = ()
+
+
+class Reading(NamedTuple):
+    """What a method makes of the gradients of source embeddings."""
+
+    #: (..., source) of gradients and embeddings (..., source, dim); None is their product, which has a faster way.
+    of_vectors: Callable[[Tensor, Tensor], Tensor] | None = None
+    raw: Callable[[Tensor], Tensor] = lambda read: read  # what noisy copies are averaged of
+    row: Callable[[Tensor], Tensor] = lambda raw: raw  # what is normalised, nothing of it negative
+
+
+@dataclass(frozen=True)
+class GradientPasses:
+    """One forward pass and one backward pass from every target position, all shared; rows are normalised."""
+
+    reading: Callable[[Values], Reading]
+    needs: ClassVar[tuple[str, ...]] = ("gradient", "score", "label")
+
+
+@dataclass(frozen=True)
+class OwnPasses:
+    """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
+
+    score: Callable[[Inputs, Values], Scores]
+    # For the plan: passes per sentence, and back from each of its target positions.
+    forward: float = 1.0
+    backward: float = 0.0
+    needs: ClassVar[tuple[str, ...]] = ()
+
+
+Passes = TracedAttention | ForwardPass | GradientPasses | OwnPasses
+
+
+class Only(NamedTuple):
+    """The architectures that a method works with, and why it does not with others."""
+
+    architectures: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method, for people, the registry and the engine."""
+
+    name: str
+    summary: str
+    paper: str
+    equation: str
+    cost: str  # passes per sentence with J target positions
+    passes: Passes
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    distribution: bool = True  # whether the scores of a target piece sum to one
+    prefix: bool = False  # whether it gives a second matrix, of the target prefix
+    only: Only | None = None  # None is any model behind the contract
+    aliases: tuple[str, ...] = ()
+    rank: int = 1000  # where it stands in lists and tables; equal ones are in the order of their names
+
+    def __post_init__(self) -> None:
+        missing = [key for key in self.passes.needs if key not in self.parameters]
+        if "sigma" in self.parameters:
+            missing += [key for key in NOISE if key not in self.parameters]
+        if missing:
+            raise ValueError(f"method {self.name}: {type(self.passes).__name__} needs parameters {', '.join(missing)}")
+        if self.prefix and not isinstance(self.passes, (ForwardPass, OwnPasses)):
+            raise ValueError(f"method {self.name}: {type(self.passes).__name__} cannot explain the prefix")
+
+    @property
+    def noisy(self) -> bool:
+        """Whether it averages over copies of the source with noise on its embeddings."""
+        return "sigma" in self.parameters
+
+    def supports(self, architecture: str) -> bool:
+        """Returns whether it works with models of an architecture."""
+        return self.only is None or architecture in self.only.architectures
+
+
+def one_of(*choices: str) -> Parameter:
+    """Returns a parameter with named values, the first of them its default."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return Parameter(choices[0], " or ".join(choices), read)
+
+
+def number(default: float, limits: Limits) -> Parameter:
+    """Returns a parameter that is a number within limits."""
+    return Parameter(default, f"a number {limits}", limits.real)
+
+
+def whole(default: int, limits: Limits) -> Parameter:
+    """Returns a parameter that is a whole number within limits."""
+    return Parameter(default, f"a number {limits}", limits.whole)
+
+
+def place(*names: str) -> Parameter:
+    """Returns a parameter that is a name or the number of a layer or head; negative numbers count from the last."""
+
+    def read(text: str) -> str | int:
+        return text if text in names else PLACE.whole(text)
+
+    return Parameter(names[0], f"{', '.join(names)} or a number from 0 to {PLACE.most}", read)
+
+
+#: Which token's probability is explained: the one that stands there, or the most probable other one.
+LABEL = {"label": one_of("reference", "runner_up")}
+
+#: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
+GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
+
+#: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
+NOISE = {
+    "sigma": number(0.15, SIGMA),
+    "n": whole(30, COPIES),
+    "seed": whole(1, SEED),
+}

@@ -1,0 +1,56 @@
+"""Methods that read the attention to the source off one forward pass, layer by layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from alignlens.attribution import layers
+from alignlens.attribution.outputs import outputs_of
+from alignlens.attribution.spec import Scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from alignlens.attribution.gradients.contract import Forward, SourceGradients
+    from alignlens.attribution.inputs import Inputs
+    from alignlens.attribution.passes import Kind
+    from alignlens.attribution.spec import TracedAttention
+    from alignlens.models.contract import Attention
+
+
+def read_attention(
+    kinds: Sequence[tuple[Kind, TracedAttention]], inputs: Inputs, forward: Forward, passes: SourceGradients[Any]
+) -> dict[Kind, Scores]:
+    """Returns the scores of every kind; kinds that read the same of a layer share it."""
+    cross = cache(lambda label: _cross(label, inputs, forward, passes))
+    of_layer = cache(lambda read, label, head, number: read(cross(label)[number], head))
+    found = {}
+    for kind, traced in kinds:
+        values = kind.values
+        chosen = partial(of_layer, traced.of_layer, values.get("label", "reference"), values["head"])
+        paper = inputs.model.paper_attention
+        found[kind] = Scores(
+            layers.read(len(forward.cross), chosen, inputs.labels_mask, paper, values["layer"], values["step"])
+        )
+    return found
+
+
+def _cross(label: str, inputs: Inputs, forward: Forward, passes: SourceGradients[Any]) -> Sequence[Attention]:
+    """Returns the attention of every layer; for runner-ups, its weights at each step with the label replaced."""
+    if label == "reference":
+        return forward.cross
+    others = outputs_of(inputs.model, forward.states, inputs.labels, inputs.labels_mask, runner_up=True).labels
+    steps = []
+    for step in range(inputs.labels.shape[1]):
+        prefix = inputs.prefix.clone()
+        if step + 1 < prefix.shape[1]:
+            prefix[:, step + 1] = others[:, step]
+        changed = passes.forward(inputs.vectors, inputs.source_mask, inputs.model.embed_target(prefix))
+        steps.append([layer.weights[:, :, step] for layer in changed.cross])
+    weights = [torch.stack(layer, 2) for layer in zip(*steps, strict=True)]
+    return [replace(layer, weights=changed) for layer, changed in zip(forward.cross, weights, strict=True)]

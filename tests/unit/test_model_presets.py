@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from alignlens.errors import ConfigError
-from alignlens.models.presets import Presets
+from alignlens.models.presets import Presets, models_schema
 from alignlens.models.settings import ARCHITECTURES, architecture_settings
 from alignlens.settings import ModelRun, load_settings
 from alignlens.training.settings import TrainingSettings
@@ -25,7 +25,7 @@ PAPERS = {
     "snell2021_lstm", "lu2021_transformer",
 }  # fmt: skip
 OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in ARCHITECTURES}
-SETTINGS = {**ARCHITECTURES, "training": TrainingSettings}
+SETTINGS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
 JSON_TYPES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}
 
 
@@ -36,8 +36,7 @@ def presets(project: Path) -> Presets:
 
 @pytest.fixture(scope="module")
 def schema(project: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((project / "config/schemas/models.schema.yaml").read_text())
-    return content
+    return models_schema(project / "config")
 
 
 def load(project: Path, subwords: str = "joint", **models: Any) -> tuple[ModelRun, ...]:
@@ -85,7 +84,7 @@ def test_every_preset_becomes_a_model_that_a_configuration_can_name(project: Pat
         (run,) = load(project, mine={"preset": preset.name})
         assert preset.description
         assert (run.name, run.preset, run.architecture) == ("mine", preset.name, preset.architecture)
-        assert isinstance(run.model, ARCHITECTURES[preset.architecture])
+        assert isinstance(run.model, ARCHITECTURES[preset.architecture].settings)
         for settings, values in ((run.model, preset.model), (run.training, preset.training)):
             for key, value in values.items():
                 found = getattr(settings, key)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.models.presets import check_model
-from alignlens.models.settings import ArchitectureSettings, FconvSettings, architecture_settings
+from alignlens.models.settings import ArchitectureSettings, architecture_settings
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class TrainingSettings:
 
 def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> None:
     """Raises if a model would be trained on sentences that it has no positions for."""
-    if isinstance(model, FconvSettings) and training.longest > model.max_positions:
+    if model.positions is not None and training.longest > model.positions:
         raise ConfigError(
-            f"training.longest: {training.longest} pieces, but the model has {model.max_positions} positions. "
+            f"training.longest: {training.longest} pieces, but the model has {model.positions} positions. "
             "Lower it, or raise model.max_positions."
         )
 

@@ -18,7 +18,7 @@ BASE = {"errors", "code_version", "__init__"}
 # settings and plan turn the configuration into runs: they may use registries, and only the command line uses them.
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "models.encoder_folders", "models.presets", "models.settings",
-    "training.settings",
+    "training.settings", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes",
     "studies.ding2019.runs", "studies.kobayashi2020.runs", "studies.protocol",
 }  # fmt: skip

@@ -27,11 +27,10 @@ from alignlens.decoding.settings import BeamSettings
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.presets import Presets
 from alignlens.models.registry import build
-from alignlens.models.settings import ArchitectureSettings, ModelSpec, architecture_settings
-from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.models.settings import ARCHITECTURES, ArchitectureSettings, ModelSpec, architecture_settings
+from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 from alignlens.workflow.costs.arithmetic import passes
 
-ARCHITECTURES = ("lstm", "fconv", "transformer")
 VOCABULARY = {"demo": 800, "small": 8000}
 TOKENS = {"demo": 500, "small": 2000}
 BEAM, SENTENCES, COPIES = 5, 4, 10

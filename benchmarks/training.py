@@ -26,7 +26,7 @@ from alignlens.decoding.beam import beam_search
 from alignlens.decoding.settings import BeamSettings
 from alignlens.models.settings import TransformerSettings
 from alignlens.models.transformer import Transformer
-from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 
 SMALL = TransformerSettings(dim=256, ffn=1024, heads=4, encoder_layers=3, decoder_layers=3)
 SIZES = {"small": (SMALL, 8000), "demo": (replace(SMALL, dim=64, ffn=256, encoder_layers=2, decoder_layers=2), 800)}

@@ -14,15 +14,15 @@ from tiny_folder import SOURCE, TARGET, write_folder
 from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import METHODS, parse
 from alignlens.cli.main import main
+from alignlens.errors import ConfigError
+from alignlens.io.matrices import Matrices
+from alignlens.report.methods import read_costs
+from alignlens.subwords.spans import Segmenter
 from alignlens.workflow.costs.jobs import estimate
 from alignlens.workflow.costs.rates import Rates
 from alignlens.workflow.costs.sizes import sizes_of
-from alignlens.errors import ConfigError
-from alignlens.io.matrices import Matrices
 from alignlens.workflow.plan import Plan
-from alignlens.report.methods import read_costs
 from alignlens.workflow.settings import load_settings
-from alignlens.subwords.spans import Segmenter
 
 MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
 TEXT = ["--source", "source", "--target", "target"]

@@ -23,7 +23,7 @@ from alignlens.decoding.translate import translate
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.registry import build
 from alignlens.models.settings import FconvSettings, LstmSettings, ModelSpec, TransformerSettings
-from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 
 WORDS, FIRST = 20, 4
 SHORTEST, LONGEST = 3, 8

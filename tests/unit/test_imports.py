@@ -18,7 +18,7 @@ BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
     "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
-    "training.settings",
+    "training.settings", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
     "studies.contract", "studies.protocol", "studies.registry",
 }  # fmt: skip

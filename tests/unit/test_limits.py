@@ -19,7 +19,8 @@ from alignlens.errors import AlignlensError, ConfigError
 from alignlens.io import limits
 from alignlens.io.limits import Limits
 from alignlens.io.schema import check, read_schema
-from alignlens.models.presets import Presets
+from alignlens.models.presets import Presets, models_schema
+from alignlens.models.settings import ARCHITECTURES
 from alignlens.training.settings import check_training
 from alignlens.workflow.settings import load_settings
 
@@ -82,9 +83,9 @@ def config_numbers(config_schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_every_number_has_limits_and_an_upper_one_a_reason(config_numbers: dict[str, dict[str, Any]]) -> None:
-    models = read_schema("models")["$defs"]
+    models = models_schema()["$defs"]
     every = {**config_numbers}
-    for name in ("transformer", "lstm", "fconv", "training"):
+    for name in (*ARCHITECTURES, "training"):
         every |= numbers_of(models[name], name)
     assert len(every) > 60
     for path, rules in every.items():
@@ -95,7 +96,7 @@ def test_every_number_has_limits_and_an_upper_one_a_reason(config_numbers: dict[
 
 def test_the_command_line_has_the_limits_of_the_configuration(config_numbers: dict[str, dict[str, Any]]) -> None:
     assert {path: limits_of(config_numbers[path]) for path in SHARED} == SHARED
-    threads = read_schema("models")["$defs"]["training"]["properties"]["threads"]
+    threads = models_schema()["$defs"]["training"]["properties"]["threads"]
     assert limits_of(threads) == limits.THREADS
 
 
@@ -136,7 +137,7 @@ def test_no_number_of_a_configuration_is_out_of_range(project: Path, config_sche
     assert rules.get("$comment", "") in above
 
 
-@pytest.mark.parametrize("part", ["transformer", "lstm", "fconv", "training"])
+@pytest.mark.parametrize("part", [*ARCHITECTURES, "training"])
 def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_command_line(
     project: Path, part: str
 ) -> None:
@@ -145,7 +146,7 @@ def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_comma
     where = "training" if part == "training" else "model"
     good = {"architecture": preset.architecture, "model": {**preset.model}, "training": {**preset.training}}
     check_training(good, "--settings")
-    for path, rules in numbers_of(read_schema("models")["$defs"][part]).items():
+    for path, rules in numbers_of(models_schema()["$defs"][part]).items():
         allowed = limits_of(rules)
         wrong = [*NO_NUMBER, allowed.least - 1, allowed.most + 1]
         wrong += [float(allowed.least + 1)] if "integer" in rules["type"] else []

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from alignlens.errors import ConfigError
-from alignlens.models.presets import Presets
+from alignlens.models.presets import Presets, models_schema
 from alignlens.models.settings import ARCHITECTURES, architecture_settings
+from alignlens.training.objectives.registry import ChosenObjective
 from alignlens.training.settings import TrainingSettings
 from alignlens.workflow.settings import ModelRun, load_settings
 
@@ -25,7 +26,7 @@ PAPERS = {
     "snell2021_lstm", "lu2021_transformer",
 }  # fmt: skip
 OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in ARCHITECTURES}
-SETTINGS = {**ARCHITECTURES, "training": TrainingSettings}
+SETTINGS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
 JSON_TYPES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}
 
 
@@ -36,8 +37,7 @@ def presets(project: Path) -> Presets:
 
 @pytest.fixture(scope="module")
 def schema(project: Path) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((project / "config/schemas/models.schema.yaml").read_text())
-    return content
+    return models_schema(project / "config")
 
 
 def load(project: Path, subwords: str = "joint", **models: Any) -> tuple[ModelRun, ...]:
@@ -57,6 +57,9 @@ def test_the_schema_is_closed_and_has_the_keys_types_and_defaults_of_the_datacla
     for field in fields:
         rule = rules["properties"][field.name]
         assert rule["description"]
+        if field.name == "objective":
+            assert rule["default"] == ChosenObjective().as_json()
+            continue
         default = list(field.default) if isinstance(field.default, tuple) else field.default
         assert (rule["default"], type(rule["default"])) == (default, type(default)), field.name
         if "enum" in rule:
@@ -85,7 +88,7 @@ def test_every_preset_becomes_a_model_that_a_configuration_can_name(project: Pat
         (run,) = load(project, mine={"preset": preset.name})
         assert preset.description
         assert (run.name, run.preset, run.architecture) == ("mine", preset.name, preset.architecture)
-        assert isinstance(run.model, ARCHITECTURES[preset.architecture])
+        assert isinstance(run.model, ARCHITECTURES[preset.architecture].settings)
         for settings, values in ((run.model, preset.model), (run.training, preset.training)):
             for key, value in values.items():
                 found = getattr(settings, key)
@@ -230,7 +233,7 @@ def test_the_manual_names_every_preset_and_every_key_with_its_default(
     tables = re.split(r"^\| key \| default \| ", manual, flags=re.MULTILINE)[1:]
     for name, table in zip(("transformer", "lstm", "fconv", "training"), tables, strict=True):
         told = {}
-        for row in re.findall(r"^\| (`.+?) \| (`.+?) \|", table, flags=re.MULTILINE):
+        for row in re.findall(r"^\| (`.+?) \| (`.+?) \|", table.split("\n\n")[0], flags=re.MULTILINE):
             keys, defaults = (re.findall(r"`(.+?)`", cell) for cell in row)
             told.update(zip(keys, defaults * (len(keys) if len(defaults) == 1 else 1), strict=True))
         expected = {key: rule["default"] for key, rule in schema["$defs"][name]["properties"].items()}

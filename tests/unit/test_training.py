@@ -22,6 +22,7 @@ from alignlens.models.checkpoint import load_model, load_tensors
 from alignlens.training.assembly import assemble, write_model
 from alignlens.training.interrupt import Interrupt
 from alignlens.training.loop import Training, TrainingError, Watcher
+from alignlens.training.objectives.contract import Moment
 from alignlens.training.processes import Processes
 from alignlens.training.settings import TrainingSettings
 from alignlens.training.state import Progress
@@ -136,12 +137,13 @@ def test_accumulated_micro_batches_weigh_every_label_equally(task: CopyTask, tmp
     batches = [next(stream)[0] for _ in range(3)]
     labels = sum(batch.target_tokens for batch in batches)
     assert len({batch.target_tokens for batch in batches}) > 1
-    mean = sum(training._loss(training.model, batch) for batch in batches) / labels
+    moment = Moment(1, 1, 0)
+    mean = sum(training.objective(training.model, batch, moment).losses["model"] for batch in batches) / labels
     mean.backward()
     expected = [parameter.grad.clone() for parameter in training.model.parameters()]
     training.optimizer.zero_grad()
     for batch in batches:
-        training._backward(training._loss(training.model, batch), labels)
+        training._backward(training.objective(training.model, batch, moment), labels)
     for parameter, gradient in zip(training.model.parameters(), expected, strict=True):
         assert torch.allclose(parameter.grad, gradient, atol=1e-6)
 
@@ -284,7 +286,8 @@ def curve(journal: Path, name: str) -> list[int]:
 
 
 def test_two_processes_compute_what_one_does(task: CopyTask, tmp_path: Path) -> None:
-    alone = task.train(tmp_path / "one")
+    changes = {"objective": {"name": "source_word_dropout", "share": 0.2}}  # cross entropy, and more that is random
+    alone = task.train(tmp_path / "one", **changes)
     assert alone.returncode == 0, alone.stderr
     command = [
         sys.executable,
@@ -296,7 +299,7 @@ def test_two_processes_compute_what_one_does(task: CopyTask, tmp_path: Path) -> 
         "-m",
         "alignlens",
     ]
-    command += task.arguments(tmp_path / "two")
+    command += task.arguments(tmp_path / "two", **changes)
     both = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
@@ -306,6 +309,7 @@ def test_two_processes_compute_what_one_does(task: CopyTask, tmp_path: Path) -> 
     for mine, other in zip(one, two, strict=True):
         assert float(mine["train_loss"]) == pytest.approx(float(other["train_loss"]), rel=1e-5)
         assert float(mine["dev_loss"]) == pytest.approx(float(other["dev_loss"]), rel=1e-5)
+        assert float(mine["train_replaced"]) == float(other["train_replaced"]) > 0
     first, second = (load_tensors(tmp_path / name / "model/last.safetensors")[0] for name in ("one", "two"))
     assert all(torch.allclose(tensor, second[name], atol=1e-4) for name, tensor in first.items())
 

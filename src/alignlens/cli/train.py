@@ -50,6 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=seed, default=1, help="seed of weights, order and dropout (default 1)")
     for name, (kind, text) in _FILES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=Path, required=True, metavar=kind, help=text)
+    parser.add_argument(
+        "--start-from", type=Path, metavar="DIR", help="trained model to begin with, of the same settings and subwords"
+    )
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
     parser.add_argument("--threads", type=count(THREADS), help="CPU threads of a process (default: training.threads)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> None:
             args.seed,
             args.work,
             processes,
+            args.start_from,
         )
         with Journal(args.journal if processes.leads else None) as journal:
             record = _record(journal, about, spec, training)
@@ -124,7 +128,7 @@ def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: 
         },
         params={
             **spec.as_json()["settings"],
-            **training.settings.as_json(),
+            **_flat(training.settings.as_json()),
             "parameters": parameter_count(training.model),
         },
         group=about.get("dataset"),
@@ -139,6 +143,13 @@ def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: 
         training.progress.update,
     )
     return run
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings of one level: the objective by its name, its options each under a name of its own."""
+    objective = settings.pop("objective")
+    options = {f"objective_{key}": value for key, value in objective.items() if key != "name"}
+    return {"objective": objective["name"], **options, **settings}
 
 
 def _watched(training: Training, journal: Journal, run: Run, speaks: bool) -> None:

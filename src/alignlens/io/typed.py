@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, field, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
     for each in fields(kind):
         told = {"description": each.metadata["description"]}
         if is_dataclass(hints[each.name]):
-            properties[each.name] = {**told, **schema_of(hints[each.name])}
+            properties[each.name] = {**schema_of(hints[each.name]), **told, "default": {}}
             continue
         default = each.default
         if each.default_factory is not MISSING:
@@ -52,7 +52,8 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
         value = _value(hints[each.name], each.metadata["limits"], each.metadata["why"])
         default = list(default) if isinstance(default, tuple) else default
         properties[each.name] = {**told, **value, **each.metadata["rules"], "default": default}
-    return {"type": "object", "additionalProperties": False, "default": {}, "properties": properties}
+    described = (kind.__doc__ or "").split("\n")[0]
+    return {"description": described, "type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _value(hint: Any, limits: Limits | None, why: str) -> dict[str, Any]:
@@ -65,6 +66,8 @@ def _value(hint: Any, limits: Limits | None, why: str) -> dict[str, Any]:
         return {"type": "array", "items": _value(get_args(hint)[0], limits, why)}
     if get_origin(hint) is dict:
         return {"type": "object", "additionalProperties": _value(get_args(hint)[1], limits, why)}
+    if get_origin(hint) is Literal:
+        return {"enum": list(get_args(hint))}
     return {"type": _NAMES[hint], **(_bounds(limits, why) if limits else {})}
 
 

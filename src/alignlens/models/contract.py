@@ -8,6 +8,8 @@ END. Row ``t`` of a decoder output has *read* prefix token ``t`` and *predicts* 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -98,6 +100,8 @@ class Seq2Seq(nn.Module, ABC):
     longest: int | None = None
     #: Which attention layers the papers read as an alignment: the ``last``, or the ``mean`` of all.
     paper_attention: str = "last"
+    #: Whether backward passes in training scale what reaches the encoder, so that they are not the derivative.
+    scale_encoder_gradient: bool = False
     #: The last layer: logits are what it makes of decoder states.
     output: nn.Linear
 
@@ -128,6 +132,16 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
+
+    @contextmanager
+    def scaled(self, wanted: bool) -> Iterator[None]:
+        """Within the block gradients are the derivative unless scaling is ``wanted``; one without it has none."""
+        before = self.scale_encoder_gradient
+        self.scale_encoder_gradient = before and wanted
+        try:
+            yield
+        finally:
+            self.scale_encoder_gradient = before
 
     def forward(self, source: Tensor, mask: Tensor, prefix: Tensor, keep: Tensor | None = None) -> Tensor:
         """Returns logits (batch, target, vocabulary), or (kept, vocabulary) of the positions where ``keep``."""

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import read_yaml
 from alignlens.io.schema import check, read_schema
+from alignlens.io.typed import schema_of
+from alignlens.models.settings import ARCHITECTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_PATH = Path("config/models.yaml")
-_SCHEMA = "models"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Presets:
     def load(cls, path: Path | str = DEFAULT_PATH) -> Presets:
         """Returns the presets of a YAML file; its schema stands in the folder ``schemas`` beside it."""
         path = Path(path)
-        schema = read_schema(_SCHEMA, path.parent)
+        schema = models_schema(path.parent)
         entries = read_yaml(path) or {}
         check(entries, schema, f"{path.name}:")
         return cls({name: _preset(name, entry) for name, entry in entries.items()}, schema)
@@ -63,9 +64,25 @@ class Presets:
         return len(self._presets)
 
 
+def models_schema(folder: Path | None = None) -> dict[str, Any]:
+    """Returns the schema of model presets; what an architecture can be told comes from its registry entry."""
+    schema = read_schema("models", *([] if folder is None else [folder]))
+    preset = schema["$defs"]["preset"]
+    preset["properties"]["architecture"]["enum"] = list(ARCHITECTURES)
+    preset["allOf"] = [
+        {
+            "if": {"properties": {"architecture": {"const": name}}},
+            "then": {"properties": {"model": {"$ref": f"#/$defs/{name}"}}},
+        }
+        for name in ARCHITECTURES
+    ]
+    schema["$defs"] |= {name: schema_of(architecture.settings) for name, architecture in ARCHITECTURES.items()}
+    return schema
+
+
 def check_model(content: Any, label: str) -> None:
     """Raises for the first thing wrong with a model given without a preset: what ``alignlens train`` is told."""
-    schema = read_schema(_SCHEMA)
+    schema = models_schema()
     preset = schema["$defs"]["preset"]
     keys = ("architecture", "source_begin", "model", "training")
     properties = {key: preset["properties"][key] for key in keys}

@@ -1,33 +1,70 @@
-"""Sizes and switches of the architectures; plain data, so that reading a configuration loads no tensor library.
+"""The architectures: what each can be told, what it is called, and where its model is.
 
-Defaults are those of ``config/schemas/models.schema.yaml`` (a test compares them).
+Plain data, so that reading a configuration loads no tensor library. One entry of ``ARCHITECTURES`` is an architecture:
+the schema of its settings, training and decoding know it from there. Counted work stands in ``costs.arithmetic``, and
+gradients faster than autograd's in ``attribution.gradients.choice``, since a training must not depend on either.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.limits import Limits
+from alignlens.io.typed import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from alignlens.models.contract import Seq2Seq
 
 Sharing = Literal["separate", "shared", "tied", "shared_tied"]
 
+_WIDTH = Limits(1, 16384), "the weights of a layer grow with its square"
+_DEPTH = Limits(1, 100), "no published model is as deep"
+_SHARE = Limits(0, 1, below=True)
+
 
 @dataclass(frozen=True)
-class TransformerSettings:
+class ArchitectureSettings:
+    """What every architecture can be told; each adds its own."""
+
+    dim: int = setting(256, "Width of token vectors.", *_WIDTH)
+    encoder_layers: int = setting(1, "Layers of the encoder.", *_DEPTH)
+    decoder_layers: int = setting(1, "Layers of the decoder.", *_DEPTH)
+    embeddings: Sharing = setting(
+        "separate",
+        "Source, target and output tables apart (separate), the first two one (shared), the last two one (tied), "
+        "all one.",
+    )
+
+    @property
+    def positions(self) -> int | None:
+        """Longest sentence, with its end symbol, that the model has positions for; None for no limit."""
+        return None
+
+
+@dataclass(frozen=True)
+class TransformerSettings(ArchitectureSettings):
     """Vaswani et al. 2017, with sinusoidal positions; ``norm`` says where layer norms stand."""
 
-    dim: int = 256
-    ffn: int = 1024
-    heads: int = 4
-    encoder_layers: int = 3
-    decoder_layers: int = 3
-    norm: Literal["post", "pre"] = "post"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    embeddings: Sharing = "separate"
-    output_bias: bool = False
+    dim: int = setting(256, "Width of token vectors and layers; even.", Limits(2, 16384), _WIDTH[1])
+    ffn: int = setting(
+        1024, "Width inside the feed-forward layers.", Limits(1, 65536), "the weights of a layer grow with it"
+    )
+    heads: int = setting(
+        4, "Attention heads; they must divide dim evenly.", Limits(1, 1024), "each needs a part of dim"
+    )
+    encoder_layers: int = setting(3, "Layers of the encoder.", *_DEPTH)
+    decoder_layers: int = setting(3, "Layers of the decoder.", *_DEPTH)
+    norm: Literal["post", "pre"] = setting(
+        "post", "Layer norms after each residual sum (post), or before each layer and at the end (pre)."
+    )
+    dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", _SHARE)
+    attention_dropout: float = setting(0.0, "Dropout on attention weights.", _SHARE)
+    activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", _SHARE)
+    output_bias: bool = setting(False, "Whether the output layer has a bias.")
 
     def __post_init__(self) -> None:
         if self.dim % self.heads:
@@ -37,46 +74,97 @@ class TransformerSettings:
 
 
 @dataclass(frozen=True)
-class LstmSettings:
+class LstmSettings(ArchitectureSettings):
     """Recurrent encoder and decoder with bilinear attention.
 
     ``output: luong`` is tanh(W [context; state]) then the output layer, as in Ding et al. 2019;
     ``output: two_layer`` is W2 relu(W1 [state; P context]) as in Snell et al. 2021.
     """
 
-    dim: int = 256
-    hidden: int = 256
-    encoder_layers: int = 1
-    decoder_layers: int = 1
-    bidirectional: bool = False
-    input_feeding: bool = True
-    output: Literal["luong", "two_layer"] = "luong"
-    layer_dropout: float = 0.0
-    output_dropout: float = 0.1
-    embeddings: Sharing = "separate"
+    hidden: int = setting(256, "Width of the recurrent states, per direction.", *_WIDTH)
+    bidirectional: bool = setting(False, "Whether the encoder also reads backwards.")
+    input_feeding: bool = setting(True, "Whether the decoder also reads its last attentional output.")
+    output: Literal["luong", "two_layer"] = setting(
+        "luong", "One tanh layer over context and state (luong), or a hidden ReLU layer as in Snell et al. (two_layer)."
+    )
+    layer_dropout: float = setting(0.0, "Dropout between recurrent layers.", _SHARE)
+    output_dropout: float = setting(0.1, "Dropout on what the output layer reads.", _SHARE)
 
 
 @dataclass(frozen=True)
-class FconvSettings:
+class FconvSettings(ArchitectureSettings):
     """Gehring et al. 2017: gated convolutions, weight norm, learned positions, attention in every decoder layer."""
 
-    dim: int = 256
-    hidden: int = 256
-    encoder_layers: int = 4
-    decoder_layers: int = 3
-    width: int = 3
-    dropout: float = 0.1
-    max_positions: int = 1024
-    scale_encoder_gradient: bool = True
-    embeddings: Sharing = "separate"
+    hidden: int = setting(256, "Width of the convolutions.", *_WIDTH)
+    encoder_layers: int = setting(4, "Layers of the encoder.", *_DEPTH)
+    decoder_layers: int = setting(3, "Layers of the decoder.", *_DEPTH)
+    width: int = setting(3, "Positions that a convolution sees.", Limits(1, 100), "the weights of a layer grow with it")
+    dropout: float = setting(0.1, "Dropout on embeddings and before every convolution.", _SHARE)
+    max_positions: int = setting(
+        1024,
+        "Longest sentence, in pieces with the end symbol, that learned positions exist for.",
+        Limits(2, 100000),
+        "a table has a row for each",
+    )
+    scale_encoder_gradient: bool = setting(
+        True, "Divide the encoder's gradient by twice the number of attention layers, as the original does."
+    )
+
+    @property
+    def positions(self) -> int | None:
+        """Those that were learned."""
+        return self.max_positions
 
 
-ArchitectureSettings = TransformerSettings | LstmSettings | FconvSettings
-ARCHITECTURES: dict[str, type[ArchitectureSettings]] = {
-    "transformer": TransformerSettings,
-    "lstm": LstmSettings,
-    "fconv": FconvSettings,
+@dataclass(frozen=True)
+class Architecture:
+    """One kind of model. ``model`` imports its class, which takes the settings and both vocabulary sizes."""
+
+    label: str  # for people
+    settings: type[ArchitectureSettings]
+    model: Callable[[], Callable[[Any, int, int], Seq2Seq]]
+
+
+def _transformer() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.transformer import Transformer
+
+    return Transformer
+
+
+def _lstm() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.lstm import Lstm
+
+    return Lstm
+
+
+def _fconv() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.fconv import Fconv
+
+    return Fconv
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "transformer": Architecture("Transformer", TransformerSettings, _transformer),
+    "lstm": Architecture("LSTM", LstmSettings, _lstm),
+    "fconv": Architecture("FConv", FconvSettings, _fconv),
 }
+
+
+def architecture_of(name: str) -> Architecture:
+    """Returns an architecture by its name."""
+    if name not in ARCHITECTURES:
+        raise ConfigError(f"architecture: {unknown_name('architecture', name, ARCHITECTURES)}")
+    return ARCHITECTURES[name]
+
+
+def architecture_settings(architecture: str, values: dict[str, Any]) -> ArchitectureSettings:
+    """Returns the settings of an architecture; what ``values`` leaves out has its default."""
+    kind = architecture_of(architecture).settings
+    known = [field.name for field in fields(kind)]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"model.{key}: {unknown_name(f'key of {architecture}', key, known)}")
+    return kind(**values)
 
 
 @dataclass(frozen=True)
@@ -98,15 +186,3 @@ class ModelSpec:
         """Returns the spec of plain data."""
         settings = architecture_settings(content["architecture"], content["settings"])
         return cls(**{**content, "settings": settings})
-
-
-def architecture_settings(architecture: str, values: dict[str, Any]) -> ArchitectureSettings:
-    """Returns the settings of an architecture; what ``values`` leaves out has its default."""
-    if architecture not in ARCHITECTURES:
-        raise ConfigError(f"architecture: {unknown_name('architecture', architecture, ARCHITECTURES)}")
-    kind = ARCHITECTURES[architecture]
-    known = [field.name for field in fields(kind)]
-    for key in values:
-        if key not in known:
-            raise ConfigError(f"model.{key}: {unknown_name(f'key of {architecture}', key, known)}")
-    return kind(**values)

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.corpora.batches import TrainingBatches
 from alignlens.corpora.tokens import TokenStore
-from alignlens.errors import InputError
+from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory, write_json, write_lines
+from alignlens.io.checksum import sha256_of
 from alignlens.io.seals import verify
 from alignlens.io.text import read_lines
-from alignlens.models.checkpoint import FORMAT, KIND, average, load_tensors, save_tensors, weights_of
+from alignlens.models.checkpoint import (
+    FORMAT,
+    KIND,
+    average,
+    load_model,
+    load_tensors,
+    put_weights,
+    save_tensors,
+    weights_of,
+)
 from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_settings
 from alignlens.subwords.spans import Segmenter, join
 from alignlens.training.loop import Training
-from alignlens.training.state import WorkFolder
+from alignlens.training.objectives.contract import Material
+from alignlens.training.state import WorkFolder, differences
 from alignlens.training.validation import DevText
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from alignlens.models.contract import Seq2Seq
     from alignlens.training.processes import Processes
     from alignlens.training.settings import TrainingSettings
 
@@ -53,8 +66,12 @@ def assemble(
     seed: int,
     work: Path,
     processes: Processes,
+    start_from: Path | None = None,
 ) -> tuple[Training, ModelSpec]:
-    """Returns the training, resumed from ``work`` if something is there, and what it trains."""
+    """Returns the training, resumed from ``work`` if something is there, and what it trains.
+
+    ``start_from`` is the folder of a trained model whose weights a new training begins with.
+    """
     source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
     dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
     _subwords(files.source_subwords, source)
@@ -91,13 +108,34 @@ def assemble(
         batch_tokens=settings.batch_tokens,
         translated=settings.validate_sentences,
     )
+    made = build(spec, seed)
+    chosen = settings.objective
+    objective = chosen.spec.load()(chosen.options, Material(spec, settings, source, target))
+    if start_from is not None:
+        _begin_with(start_from, made, spec, files)
+    elif chosen.spec.needs_start:
+        raise ConfigError(f"training.objective: {chosen.name} goes on from a trained model; name it by --start-from.")
     identity = {
         "model": spec.as_json(),
+        "start_from": None if start_from is None else sha256_of(start_from / "weights.safetensors"),
         "training": _path_of(settings),
         "seed": seed,
         "data": [store.fingerprint for store in (source, target, dev_source, dev_target)],
     }
-    return Training(build(spec, seed), settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
+    return Training(made, objective, settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
+
+
+def _begin_with(folder: Path, model: Seq2Seq, spec: ModelSpec, files: Files) -> None:
+    """Gives a model the weights of a trained one, which must be of the same settings and read the same pieces."""
+    trained, other = load_model(folder)
+    advice = "Start from a model of the same architecture, settings and subwords."
+    for key, (theirs, ours) in differences(other.as_json(), spec.as_json()).items():
+        told = f"a model with {key} = {json.dumps(theirs)}, but here {key} = {json.dumps(ours)}."
+        raise InputError(told, folder, advice=advice)
+    for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
+        if sha256_of(folder / f"{side}.model") != sha256_of(path):
+            raise InputError(f"its {side} pieces are not those of {path}.", folder, advice=advice)
+    put_weights(model, weights_of(trained), folder)
 
 
 def _subwords(path: Path, store: TokenStore) -> Segmenter:
@@ -136,7 +174,9 @@ def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files)
             verify(path)
             shutil.copyfile(path, made / f"{side}.model")
         write_json(made / "model.json", _card(training, spec))
-        _write_curves(made / "curves.csv", training.history)
+        if own := weights_of(training.objective):
+            save_tensors(made / "objective.safetensors", own, {"update": progress.update})
+        _write_curves(made / "curves.csv", training)
         write_lines(made / "samples.txt", _samples(training.history))
 
 
@@ -163,13 +203,14 @@ def _card(training: Training, spec: ModelSpec) -> dict[str, Any]:
     }
 
 
-def _write_curves(path: Path, history: list[dict[str, Any]]) -> None:
+def _write_curves(path: Path, training: Training) -> None:
+    curves = [*CURVES, *(f"train_{name}" for name in training.objective.metrics)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["update", "epoch", *CURVES])
-        for record in history:
+        writer.writerow(["update", "epoch", *curves])
+        for record in training.history:
             values = record["values"]
-            writer.writerow([record["update"], record["epoch"], *(values.get(name, "") for name in CURVES)])
+            writer.writerow([record["update"], record["epoch"], *(values.get(name, "") for name in curves)])
 
 
 def _samples(history: list[dict[str, Any]]) -> list[str]:

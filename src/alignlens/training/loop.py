@@ -1,7 +1,8 @@
 """Training, from the first update to the last, in one sitting.
 
 An update is ``accumulation`` micro-batches of an endless deterministic stream; each seeds its own generator from
-(seed, update, place). So neither stopping nor the number of processes changes what is computed.
+(seed, update, place). So neither stopping nor the number of processes changes what is computed. What is computed of a
+micro-batch is the objective's to say (``objectives.contract``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import torch
 from alignlens.errors import AlignlensError, ConfigError
 from alignlens.models.checkpoint import save_tensors, weights_of
 from alignlens.training.interrupt import Interrupt
-from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.training.objectives.contract import Moment
 from alignlens.training.schedule import learning_rate
+from alignlens.training.state import Progress, Sums
 from alignlens.training.validation import Validation, validate
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ if TYPE_CHECKING:
 
     from alignlens.corpora.batches import Batch, TrainingBatches
     from alignlens.models.contract import Seq2Seq
+    from alignlens.training.objectives.contract import Objective, Outcome, Player
     from alignlens.training.processes import Processes
     from alignlens.training.settings import TrainingSettings
-    from alignlens.training.state import Progress, WorkFolder
+    from alignlens.training.state import WorkFolder
     from alignlens.training.validation import DevText
 
 _log = logging.getLogger(__name__)
@@ -56,6 +59,7 @@ class Training:
     def __init__(
         self,
         model: Seq2Seq,
+        objective: Objective,
         settings: TrainingSettings,
         batches: TrainingBatches,
         dev: DevText,
@@ -63,14 +67,15 @@ class Training:
         processes: Processes,
         seed: int,
     ) -> None:
-        self.model = model.to(processes.device)
+        self.model, self.objective = model.to(processes.device), objective.to(processes.device)
         self.settings, self.batches, self.dev, self.work = settings, batches, dev, work
         self.processes, self.seed = processes, seed
         processes.check_share(settings.accumulation)
         if settings.precision == "float16" and processes.device.type == "cpu":
             raise ConfigError("training.precision: float16 needs a GPU; use float32 or bfloat16 on a CPU.")
+        self.players = self.objective.players(self.model)
         self.optimizer = torch.optim.AdamW(
-            model.parameters(),
+            [{"params": player.parameters, "rate": player.rate} for player in self.players.values()],
             lr=settings.learning_rate,
             betas=settings.betas,
             eps=settings.epsilon,
@@ -78,7 +83,7 @@ class Training:
             fused=True,
         )
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=settings.precision == "float16")
-        self.progress: Progress = work.resume(self.model, self.optimizer)
+        self.progress: Progress = work.resume(self._trained(), self.optimizer)
         if self.progress.scaler:
             self.scaler.load_state_dict(self.progress.scaler)
         self.history = work.history(self.progress.update)
@@ -87,7 +92,6 @@ class Training:
         """Trains until a limit is reached; returns the final progress. A signal stops it after a saved update."""
         for record in self.history:
             watcher.record(record)
-        wrapped = self.processes.wrap(self.model)
         self.model.train()
         stream = self.batches.at(self.progress.position)
         saved = time.monotonic()
@@ -97,12 +101,10 @@ class Training:
                 epoch_before = self.progress.position.epoch
                 started = time.monotonic()
                 micro_batches = list(islice(stream, self.settings.accumulation))
-                loss, labels, asked = self._update(wrapped, [batch for batch, _ in micro_batches], interrupt)
+                loss, asked = self._update([batch for batch, _ in micro_batches], interrupt)
                 self.progress.position = micro_batches[-1][1]
-                self.progress.loss_sum += loss
-                self.progress.labels += labels
                 self.progress.seconds += time.monotonic() - started
-                watcher.advance(self._note(loss / labels))
+                watcher.advance(self._note(loss))
                 self._snapshot()
                 due = self._validation_due(epoch_before)
                 if due:
@@ -117,62 +119,62 @@ class Training:
                     interrupt.obey()
         return self.progress
 
-    def _update(self, wrapped: torch.nn.Module, batches: list[Batch], interrupt: Interrupt) -> tuple[float, int, bool]:
-        """Makes one update; returns its summed loss, its labels, and whether any process was asked to stop."""
-        settings, progress = self.settings, self.progress
+    def _update(self, batches: list[Batch], interrupt: Interrupt) -> tuple[float, bool]:
+        """Makes one update; returns its mean loss, and whether any process was asked to stop."""
+        progress = self.progress
         progress.update += 1
-        rate = learning_rate(settings, progress.update, progress.plateau_scale)
+        rate = learning_rate(self.settings, progress.update, progress.plateau_scale)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        labels = sum(batch.target_tokens for batch in batches)
-        own = range(self.processes.rank, len(batches), self.processes.count)
-        own_loss = 0.0
-        for place in own:
-            torch.manual_seed(_seed_of(self.seed, progress.update, place))
-            with self.processes.exchange(wrapped, now=place == own[-1]):
-                loss = self._loss(wrapped, batches[place])
-                self._backward(loss, labels)
-            own_loss += float(loss.detach())
-        loss_sum, asked = self.processes.total(own_loss, float(interrupt.asked is not None))
+            group["lr"] = rate * group["rate"]
+        count = sum(map(self.objective.count, batches))
+        own = Sums()
+        for place in range(self.processes.rank, len(batches), self.processes.count):
+            moment = Moment(self.seed, progress.update, place)
+            torch.manual_seed(moment.torch_seed)
+            outcome = self.objective(self.model, batches[place], moment)
+            self._backward(outcome, count)
+            own.add(float(outcome.losses[next(iter(self.players))].detach()), outcome.measured)
+        numbers = [number for name in self.objective.metrics for number in own.measured[name]]
+        loss, asked, *numbers = self.processes.total(own.loss, float(interrupt.asked is not None), *numbers)
+        for player in self.players.values():
+            self.processes.add_gradients(player.parameters)
         self.scaler.unscale_(self.optimizer)
-        norm = self._clip()
-        if not math.isfinite(loss_sum) or not (self.scaler.is_enabled() or math.isfinite(norm)):
-            what = f"loss is {loss_sum / labels}" if not math.isfinite(loss_sum) else f"gradient is {norm}"
-            raise TrainingError(
-                f"update {progress.update}: the {what} at learning rate {rate:.2g}. Lower training.learning_rate, "
-                "lengthen training.warmup or set training.clip; what was saved before is kept."
-            )
+        self._check(loss / count, [self._clip(player) for player in self.players.values()], rate)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        return loss_sum, labels, asked > 0
+        measured = zip(numbers[::2], numbers[1::2], strict=True)
+        progress.sums.add(loss, dict(zip(self.objective.metrics, measured, strict=True)))
+        progress.count += count
+        progress.labels += sum(batch.target_tokens for batch in batches)
+        return loss / count, asked > 0
 
-    def _loss(self, wrapped: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        device = self.processes.device
-        keep = torch.from_numpy(batch.labels_mask).to(device)
-        labels = torch.from_numpy(batch.labels).to(device)[keep]
-        precision = getattr(torch, self.settings.precision)
-        with torch.autocast(device.type, precision, enabled=self.settings.precision != "float32"):
-            logits = wrapped(
-                torch.from_numpy(batch.source).to(device),
-                torch.from_numpy(batch.source_mask).to(device),
-                torch.from_numpy(batch.prefix).to(device),
-                keep,
-            )
-        return smoothed_cross_entropy(logits, labels, self.settings.label_smoothing)
+    def _backward(self, outcome: Outcome, count: int) -> None:
+        """Adds to the gradient of every player that of its own loss, a mean over the whole update."""
+        for left, (name, player) in zip(reversed(range(len(self.players))), self.players.items(), strict=True):
+            scaled: torch.Tensor = self.scaler.scale(outcome.losses[name] * (1 / count))
+            torch.autograd.backward(scaled, inputs=player.parameters, retain_graph=left > 0)
 
-    def _clip(self) -> float:
-        """Returns the norm of the gradient, which is shortened to ``clip`` if that is set."""
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+    def _clip(self, player: Player) -> float:
+        """Returns the norm of a player's gradient, which is shortened to ``clip`` if that is set."""
+        gradients = [parameter.grad for parameter in player.parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if self.settings.clip:
-            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.clip, norm)
+            torch.nn.utils.clip_grads_with_norm_(player.parameters, self.settings.clip, norm)
         return float(norm)
 
-    def _backward(self, loss: torch.Tensor, labels: int) -> None:
-        # Mean over the labels of the whole update; DistributedDataParallel divides by the processes once more.
-        scaled: torch.Tensor = self.scaler.scale(loss * (self.processes.count / labels))
-        torch.autograd.backward(scaled)
+    def _check(self, loss: float, norms: list[float], rate: float) -> None:
+        """Raises if there is no going on; with half precision the scaler skips updates of infinite gradients."""
+        if not math.isfinite(loss):
+            what = f"loss is {loss}"
+        elif not self.scaler.is_enabled() and not all(map(math.isfinite, norms)):
+            what = f"gradient is {next(norm for norm in norms if not math.isfinite(norm))}"
+        else:
+            return
+        raise TrainingError(
+            f"update {self.progress.update}: the {what} at learning rate {rate:.2g}. Lower training.learning_rate, "
+            "lengthen training.warmup or set training.clip; what was saved before is kept."
+        )
 
     def _finished(self) -> bool:
         settings, progress = self.settings, self.progress
@@ -211,11 +213,11 @@ class Training:
         progress = self.progress
         told = {
             "learning_rate": learning_rate(self.settings, progress.update, progress.plateau_scale),
-            "train_loss": progress.loss_sum / progress.labels,
+            **progress.sums.means(progress.count),
             "target_tokens_per_second": progress.labels / max(progress.seconds, 1e-9),
             **values,
         }
-        progress.loss_sum, progress.labels, progress.seconds = 0.0, 0, 0.0
+        progress.sums, progress.count, progress.labels, progress.seconds = Sums(), 0, 0, 0.0
         record: dict[str, Any] = {"update": progress.update, "epoch": progress.position.epoch, "values": told}
         if samples is not None:
             record["samples"] = samples
@@ -233,7 +235,11 @@ class Training:
     def _save(self) -> None:
         self.progress.scaler = self.scaler.state_dict()
         if self.processes.leads:
-            self.work.save(self.model, self.optimizer, self.progress, self.history)
+            self.work.save(self._trained(), self.optimizer, self.progress, self.history)
+
+    def _trained(self) -> dict[str, torch.nn.Module]:
+        """Returns what goes on after an interruption, by its name in the saved state."""
+        return {"weights": self.model, "objective": self.objective}
 
     def _note(self, loss: float) -> str:
         best = self.progress.best
@@ -243,9 +249,3 @@ class Training:
 def _is_better(measures: dict[str, float], best: dict[str, float], by: str) -> bool:
     key = f"dev_{by}"
     return measures[key] < best[key] if by == "loss" else measures[key] > best[key]
-
-
-def _seed_of(seed: int, update: int, place: int) -> int:
-    """Returns the seed of one micro-batch's dropout: distinct for distinct arguments of any practical size."""
-    # torch takes 64 bits; only seeds of ten digits have more.
-    return ((seed * 1_000_003 + update) * 10_007 + place) % 2**64

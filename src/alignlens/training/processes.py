@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import distributed
-from torch.nn.parallel import DistributedDataParallel
 
 from alignlens.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torch import nn
 
@@ -40,14 +39,19 @@ class Processes:
                 f"make it a multiple of {self.count}."
             )
 
-    def wrap(self, model: nn.Module) -> nn.Module:
-        """Returns the module to call in training: it averages gradients over processes if there are several."""
-        # Buffers are caches that grow with what a process has seen, so they may differ.
-        return DistributedDataParallel(model, broadcast_buffers=False) if self.count > 1 else model
-
-    def exchange(self, wrapped: nn.Module, now: bool) -> AbstractContextManager[Any]:
-        """Returns a block whose backward pass averages gradients over the processes, or only adds them up here."""
-        return nullcontext() if now or not isinstance(wrapped, DistributedDataParallel) else wrapped.no_sync()
+    def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Gives every process the sum of all gradients; what has none anywhere stays without."""
+        if self.count == 1:
+            return
+        having = torch.tensor([parameter.grad is not None for parameter in parameters], device=self.device).float()
+        distributed.all_reduce(having)
+        used = [parameter for parameter, number in zip(parameters, having.tolist(), strict=True) if number]
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in used]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(flat)
+        totals = torch.split_with_sizes(flat, [each.numel() for each in used])
+        for parameter, total in zip(used, totals, strict=True):
+            parameter.grad = total.view_as(parameter)
 
     def total(self, *numbers: float) -> list[float]:
         """Returns each number summed over all processes."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.models.presets import check_model
-from alignlens.models.settings import ArchitectureSettings, FconvSettings, architecture_settings
+from alignlens.models.settings import ArchitectureSettings, architecture_settings
+from alignlens.training.objectives.registry import ChosenObjective
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """One training run: an update is ``accumulation`` micro-batches, however many processes share them."""
 
+    objective: ChosenObjective = field(default_factory=ChosenObjective)  # what is minimised
     batch_tokens: int = 4000  # most padded tokens of a micro-batch, counted on its longer side
     batch_sentences: int | None = None  # most pairs of a micro-batch
     accumulation: int = 1
@@ -53,25 +55,28 @@ class TrainingSettings:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> TrainingSettings:
         """Returns the settings of plain data; what it leaves out has its default."""
-        known = [field.name for field in fields(cls)]
+        known = [each.name for each in fields(cls)]
         for key in values:
             if key not in known:
                 raise ConfigError(f"training.{key}: {unknown_name('key', key, known)}")
         typed: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
         }
+        if "objective" in values:
+            typed["objective"] = ChosenObjective.from_json(values["objective"])
         return cls(**typed)
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {**values, "objective": self.objective.as_json()}
 
 
 def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> None:
     """Raises if a model would be trained on sentences that it has no positions for."""
-    if isinstance(model, FconvSettings) and training.longest > model.max_positions:
+    if model.positions is not None and training.longest > model.positions:
         raise ConfigError(
-            f"training.longest: {training.longest} pieces, but the model has {model.max_positions} positions. "
+            f"training.longest: {training.longest} pieces, but the model has {model.positions} positions. "
             "Lower it, or raise model.max_positions."
         )
 

@@ -1,7 +1,8 @@
 """Everything a stopped training needs to go on as if nothing had happened, in a folder that is no output.
 
-``state.safetensors`` has weights, optimiser moments and where the run is; ``history.jsonl`` what it has told so
-far, with its checksum on the last line. Random numbers need no state: every micro-batch seeds its own generator.
+``state.safetensors`` has the weights of model and objective, optimiser moments and where the run is; ``history.jsonl``
+what it has told so far, with its checksum on the last line. Random numbers need no state: every micro-batch seeds its
+own generator.
 """
 
 from __future__ import annotations
@@ -36,6 +37,26 @@ _DIGEST = "sha256"
 
 
 @dataclass
+class Sums:
+    """Added up over micro-batches: the loss, and sum and number of every metric of the objective."""
+
+    loss: float = 0.0
+    measured: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, loss: float, measured: Mapping[str, tuple[float, float]]) -> None:
+        """Adds what was found somewhere else."""
+        self.loss += loss
+        for name, (value, number) in measured.items():
+            old = self.measured.get(name, (0.0, 0.0))
+            self.measured[name] = (old[0] + value, old[1] + number)
+
+    def means(self, count: int) -> dict[str, float]:
+        """Returns the numbers under the names of the learning curves."""
+        measured = {f"train_{name}": value / max(number, 1.0) for name, (value, number) in self.measured.items()}
+        return {"train_loss": self.loss / count, **measured}
+
+
+@dataclass
 class Progress:
     """Where a training is, apart from its tensors."""
 
@@ -45,7 +66,8 @@ class Progress:
     best: dict[str, float] | None = None  # the best validation's measures, with its update
     without_gain: int = 0  # validations since then
     recent: list[int] = field(default_factory=list)  # updates of the checkpoints that would be averaged
-    loss_sum: float = 0.0  # training loss, labels and time since the last record
+    sums: Sums = field(default_factory=Sums)  # these four since the last record
+    count: int = 0  # what losses are divided by
     labels: int = 0
     seconds: float = 0.0
     scaler: dict[str, float] = field(default_factory=dict)
@@ -53,7 +75,7 @@ class Progress:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Progress:
         """Returns the progress that ``asdict`` wrote."""
-        return cls(**{**content, "position": Position(**content["position"])})
+        return cls(**{**content, "position": Position(**content["position"]), "sums": Sums(**content["sums"])})
 
 
 class WorkFolder:
@@ -93,23 +115,32 @@ class WorkFolder:
             with suppress(OSError):
                 place.rmdir()
 
-    def resume(self, model: nn.Module, optimizer: Optimizer) -> Progress:
-        """Fills model and optimiser with the saved state, if there is one; returns where the training is."""
+    def resume(self, modules: Mapping[str, nn.Module], optimizer: Optimizer) -> Progress:
+        """Fills modules and optimiser with the saved state, if there is one; returns where the training is."""
         if not self._state.is_file():
             return Progress()
         tensors, about = load_tensors(self._state)
         with taking(self._state, self._advice):
             self._check_identity(about["identity"])
-            put_weights(model, _below(tensors, "weights."), self._state)
-            _put_moments(optimizer, model, tensors)
+            for part, module in modules.items():
+                put_weights(module, _below(tensors, f"{part}."), self._state)
+            _put_moments(optimizer, modules, tensors)
             return Progress.from_json(about["progress"])
 
-    def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress, history: list[dict[str, Any]]) -> None:
+    def save(
+        self,
+        modules: Mapping[str, nn.Module],
+        optimizer: Optimizer,
+        progress: Progress,
+        history: list[dict[str, Any]],
+    ) -> None:
         """Writes everything ``resume`` needs; the history first, so that it is never behind the state."""
         lines = [json.dumps(record, sort_keys=True) for record in history]
         write_lines(self._history, [*lines, json.dumps({_DIGEST: _digest(lines)})], seal=False)
-        tensors = {f"weights.{name}": tensor for name, tensor in weights_of(model).items()}
-        tensors.update(_moments(optimizer, model))
+        tensors = {
+            f"{part}.{name}": tensor for part, module in modules.items() for name, tensor in weights_of(module).items()
+        }
+        tensors.update(_moments(optimizer, modules))
         save_tensors(self._state, tensors, {"identity": self._identity, "progress": asdict(progress)})
 
     def history(self, update: int) -> list[dict[str, Any]]:
@@ -132,7 +163,7 @@ class WorkFolder:
 
     def _check_identity(self, saved: Mapping[str, Any]) -> None:
         """Raises if the saved state belongs to another training, naming the first thing that differs."""
-        for key, (then, now) in _differences(saved, self._identity).items():
+        for key, (then, now) in differences(saved, self._identity).items():
             raise InputError(
                 f"a stopped training with {key} = {json.dumps(then)} is here, and now {key} = {json.dumps(now)}.",
                 self._state,
@@ -152,12 +183,12 @@ def _digest(lines: list[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _differences(one: Any, other: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
+def differences(one: Any, other: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
     """Returns the key paths at which two pieces of plain data differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         found: dict[str, tuple[Any, Any]] = {}
         for key in sorted(one.keys() | other.keys()):
-            found.update(_differences(one.get(key), other.get(key), f"{path}.{key}" if path else key))
+            found.update(differences(one.get(key), other.get(key), f"{path}.{key}" if path else key))
         return found
     return {} if one == other else {path: (one, other)}
 
@@ -166,17 +197,23 @@ def _below(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _moments(optimizer: Optimizer, model: nn.Module) -> dict[str, Any]:
+def _parameters(modules: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
+    return {
+        f"{part}.{name}": parameter for part, module in modules.items() for name, parameter in module.named_parameters()
+    }
+
+
+def _moments(optimizer: Optimizer, modules: Mapping[str, nn.Module]) -> dict[str, Any]:
     """Returns the optimiser's tensors by the names of their parameters."""
     return {
         f"optimizer.{key}.{name}": tensor
-        for name, parameter in model.named_parameters()
+        for name, parameter in _parameters(modules).items()
         for key, tensor in optimizer.state.get(parameter, {}).items()
     }
 
 
-def _put_moments(optimizer: Optimizer, model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    parameters = dict(model.named_parameters())
+def _put_moments(optimizer: Optimizer, modules: Mapping[str, nn.Module], tensors: Mapping[str, Any]) -> None:
+    parameters = _parameters(modules)
     for full_name, tensor in _below(tensors, "optimizer.").items():
         key, name = full_name.split(".", 1)
         optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)

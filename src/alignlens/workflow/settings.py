@@ -148,8 +148,6 @@ def config_schema(folder: Path) -> dict[str, Any]:
         name: {**schema_of(study.settings), "type": ["object", "null"], "description": study.about}
         for name, study in studies().items()
     }
-    for part in schema["properties"]["studies"]["properties"].values():
-        del part["default"]  # a study that is left out is not active
     return schema
 
 

@@ -21,25 +21,30 @@ class Graph(Forward):
     """The graph of a forward pass, and the leaf that gradients are asked for."""
 
     vectors: Tensor
+    mask: Tensor
+    prefix: Tensor
     outputs: Tensor
+    true_gradient: bool
 
 
 class AutogradGradients(SourceGradients[Graph]):
     """Backward passes through whatever ``encode`` and ``decode`` compute."""
 
-    def __init__(self, model: Seq2Seq) -> None:
-        self._model = model
+    def __init__(self, model: Seq2Seq, true_gradient: bool = False) -> None:
+        self._model, self._true = model, true_gradient
 
     def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Graph:
         """Returns a forward pass with its graph."""
-        with torch.enable_grad():
+        with torch.enable_grad(), self._model.scaled(not self._true):
             leaf = vectors.detach().clone().requires_grad_()
             decoded = self._model.decode(self._model.encode(leaf, mask), prefix, trace=True)
         cross = tuple(_detached(layer) for layer in decoded.cross)
-        return Graph(decoded.states.detach(), cross, leaf, decoded.states)
+        return Graph(decoded.states.detach(), cross, leaf, mask, prefix, decoded.states, self._true)
 
     def backward(self, forward: Graph, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
         """Yields the gradients of one target position after the other."""
+        if forward.true_gradient != self._true:  # Scaling is part of the graph, so passes cannot share it.
+            forward = self.forward(forward.vectors, forward.mask, forward.prefix)
         for position in range(wanted.shape[1]):
             rows = wanted[:, position].nonzero()[:, 0]
             if len(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from alignlens.attribution.gradients.autograd import AutogradGradients
@@ -16,23 +17,33 @@ from alignlens.models.lstm import Lstm
 from alignlens.models.transformer import Transformer
 
 
+def _transformer(model: Transformer, true_gradient: bool) -> SourceGradients[Any]:
+    return CompiledTransformerGradients(model) if can_compute(model) else TransformerGradients(model)
+
+
+def _lstm(model: Lstm, true_gradient: bool) -> SourceGradients[Any]:
+    return LstmGradients(model)
+
+
+def _fconv(model: Fconv, true_gradient: bool) -> SourceGradients[Any]:
+    with model.scaled(not true_gradient):
+        return FconvGradients(model)
+
+
+#: Explicit passes by the exact class of the model: a subclass may compute something else. The rest has autograd's.
+EXPLICIT: dict[type[Seq2Seq], Callable[[Any, bool], SourceGradients[Any]]] = {
+    Transformer: _transformer,
+    Lstm: _lstm,
+    Fconv: _fconv,
+}
+
+
 def source_gradients(model: Seq2Seq, true_gradient: bool = False) -> SourceGradients[Any]:
     """Returns the backward passes of a model; ``true_gradient`` switches off what training scales in them."""
-    if isinstance(model, Fconv):
-        trained = model.scale_encoder_gradient
-        model.scale_encoder_gradient = trained and not true_gradient
-        try:
-            return FconvGradients(model)
-        finally:
-            model.scale_encoder_gradient = trained
-    # A subclass may compute something else, so only the exact types have explicit passes.
-    if type(model) is Transformer:
-        return CompiledTransformerGradients(model) if can_compute(model) else TransformerGradients(model)
-    if type(model) is Lstm:
-        return LstmGradients(model)
-    return AutogradGradients(model)
+    explicit = EXPLICIT.get(type(model), AutogradGradients)
+    return explicit(model, true_gradient)
 
 
 def scales_gradients(model: Seq2Seq) -> bool:
     """Returns whether backward passes in training differ from the derivative."""
-    return isinstance(model, Fconv) and model.scale_encoder_gradient
+    return model.scale_encoder_gradient

@@ -6,11 +6,14 @@ else is in the measured rates (``rates``), which turn these counts into seconds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from alignlens.errors import ConfigError
 from alignlens.models.settings import FconvSettings, LstmSettings, TransformerSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from alignlens.models.settings import ArchitectureSettings
 
 #: Units of a feed-forward net that backward passes of a trained Transformer go through (docs/performance.md).
@@ -38,33 +41,51 @@ class Passes(NamedTuple):
         return self.encoder_steps + self.decoder_steps
 
 
+class Formula(NamedTuple):
+    """What is counted of an architecture, from its settings."""
+
+    passes: Callable[[Any, int, float, float], Passes]  # settings, vocabulary, source and target positions
+    layer_weights: Callable[[Any], int]  # without the tables of embeddings
+
+
 def passes(settings: ArchitectureSettings, vocabulary: int, source: float, target: float) -> Passes:
     """Returns what a sentence of that many positions costs a model."""
-    if isinstance(settings, TransformerSettings):
-        return _transformer(settings, vocabulary, source, target)
-    if isinstance(settings, LstmSettings):
-        return _lstm(settings, vocabulary, source, target)
-    return _fconv(settings, vocabulary, source, target)
+    return _formula(settings).passes(settings, vocabulary, source, target)
 
 
 def weights(settings: ArchitectureSettings, vocabulary: int) -> int:
     """Returns the number of weights; biases and norms, a hundredth of them, are left out."""
     tables = {"separate": 3, "shared": 2, "tied": 2, "shared_tied": 1}[settings.embeddings]
-    return int(tables * vocabulary * settings.dim + _layer_weights(settings))
+    return int(tables * vocabulary * settings.dim + _formula(settings).layer_weights(settings))
 
 
-def _layer_weights(settings: ArchitectureSettings) -> int:
-    dim = settings.dim
-    if isinstance(settings, TransformerSettings):
-        feed = 2 * dim * settings.ffn
-        return settings.encoder_layers * (4 * dim**2 + feed) + settings.decoder_layers * (8 * dim**2 + feed)
-    if isinstance(settings, LstmSettings):
-        width, inner = _lstm_width(settings), settings.hidden + (dim if settings.output == "two_layer" else 0)
-        return _lstm_encoder(settings) + _lstm_decoder(settings) + width * (settings.hidden + dim) + inner * dim
+def _formula(settings: ArchitectureSettings) -> Formula:
+    kind = type(settings)
+    if kind not in FORMULAS:
+        known = ", ".join(sorted(each.__name__ for each in FORMULAS))
+        raise ConfigError(
+            f"costs: nothing is counted for models of {kind.__name__}; known: {known}. "
+            "Add a formula to FORMULAS of costs/arithmetic.py."
+        )
+    return FORMULAS[kind]
+
+
+def _transformer_weights(settings: TransformerSettings) -> int:
+    dim, feed = settings.dim, 2 * settings.dim * settings.ffn
+    return settings.encoder_layers * (4 * dim**2 + feed) + settings.decoder_layers * (8 * dim**2 + feed)
+
+
+def _lstm_weights(settings: LstmSettings) -> int:
+    dim, width = settings.dim, _lstm_width(settings)
+    inner = settings.hidden + (dim if settings.output == "two_layer" else 0)
+    return _lstm_encoder(settings) + _lstm_decoder(settings) + width * (settings.hidden + dim) + inner * dim
+
+
+def _fconv_weights(settings: FconvSettings) -> int:
     convolution = 2 * settings.width * settings.hidden**2
     layers = settings.encoder_layers + settings.decoder_layers
     between = 4 + 2 * settings.decoder_layers
-    return layers * convolution + between * dim * settings.hidden + 2 * settings.max_positions * dim
+    return layers * convolution + between * settings.dim * settings.hidden + 2 * settings.max_positions * settings.dim
 
 
 def _transformer(settings: TransformerSettings, vocabulary: int, source: float, target: float) -> Passes:
@@ -134,3 +155,11 @@ def _fconv(settings: FconvSettings, vocabulary: int, source: float, target: floa
         encoder_steps=settings.encoder_layers,
         decoder_steps=settings.decoder_layers,
     )
+
+
+#: By the settings of the architecture: one entry each.
+FORMULAS: dict[type[ArchitectureSettings], Formula] = {
+    TransformerSettings: Formula(_transformer, _transformer_weights),
+    LstmSettings: Formula(_lstm, _lstm_weights),
+    FconvSettings: Formula(_fconv, _fconv_weights),
+}

@@ -151,9 +151,9 @@ class _Estimator:
         decoding = self.plan.settings.decoding
         for dataset, direction, run, seed in self.plan.model_runs():
             name, test = f"{dataset.name} {direction} {run.name} {seed}", self._test(dataset.name)
-            work, speed = self._work(dataset.name, direction, run), self.rates.decoding[run.architecture]
+            work, speed = self._work(dataset.name, direction, run), self.rates.speed("decoding", run.architecture)
             trained = work.training(self.sizes.of(dataset.name, "train"), self.sizes.of(dataset.name, "dev"))
-            seconds = trained.seconds(self.rates.training[run.architecture])
+            seconds = trained.seconds(self.rates.speed("training", run.architecture))
             yield self._job(
                 "training",
                 "train",
@@ -208,7 +208,7 @@ class _Estimator:
         """Yields the jobs that attribute, one or a shard each."""
         model, shards = self.plan.model(run.model), self.plan.settings.attribution.shards
         work = self._work(run.dataset, direction, model)
-        seconds = work.attributed(text, methods).seconds(self.rates.attribution[model.architecture])
+        seconds = work.attributed(text, methods).seconds(self.rates.speed("attribution", model.architecture))
         size = work.score_bytes(text, methods)
         if shards == 1:
             yield self._job("attribution", "attribute", name, seconds, models=True, bytes=size)
@@ -265,7 +265,7 @@ class _Estimator:
         model, test = self.plan.model(run.model), self._test(run.dataset)
         some = test.scaled(min(1.0, self.plan.settings.attribution.cost_sentences / max(1.0, test.pairs)))
         amount = self._work(run.dataset, direction, model).attributed(some, [method])
-        once = amount.seconds(self.rates.attribution[model.architecture])
+        once = amount.seconds(self.rates.speed("attribution", model.architecture))
         return min(_COST_SECONDS, max(once, min(_COST_ENOUGH, _COST_ROUNDS * once)))
 
     def _studies(self) -> Iterator[Job]:

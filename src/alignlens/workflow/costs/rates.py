@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from alignlens.errors import ConfigError
 from alignlens.io.documents import read_yaml
 from alignlens.io.schema import check, read_schema
 
@@ -70,6 +71,16 @@ class Rates:
             content[work] = {name: Speed(**speed) for name, speed in content[work].items()}
         content["aligners"] = {name: AlignerRate(**rate) for name, rate in content["aligners"].items()}
         return cls(**{**content, "gpu": Speed(**content["gpu"])})
+
+    def speed(self, work: str, architecture: str) -> Speed:
+        """Returns how fast models of an architecture do some work: ``training``, ``decoding`` or ``attribution``."""
+        measured: Mapping[str, Speed] = getattr(self, work)
+        if architecture not in measured:
+            raise ConfigError(
+                f"rates.yaml: {work}.{architecture}: not measured; known: {', '.join(measured)}. "
+                "Add what benchmarks/rates.py finds."
+            )
+        return measured[architecture]
 
     def with_gpu(self, tflops: float) -> Self:
         """Returns the rates with a GPU that sustains so many tera floating point operations per second."""

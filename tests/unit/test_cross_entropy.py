@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignlens.training.objective import smoothed_cross_entropy
+from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 
 SMOOTHINGS = [0.0, 0.1, 0.7]
 

@@ -1,11 +1,18 @@
-"""What training minimises: cross entropy against labels smoothed towards the uniform distribution."""
+"""Cross entropy against labels smoothed towards the uniform distribution."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from alignlens.training.objectives.contract import Objective, Outcome
+
+if TYPE_CHECKING:
+    from alignlens.corpora.batches import Batch
+    from alignlens.models.contract import Seq2Seq
+    from alignlens.training.objectives.contract import Moment
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -45,3 +52,13 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
     logits = logits if logits.dtype == torch.float64 else logits.float()
     loss: Tensor = _SmoothedCrossEntropy.apply(logits, labels, smoothing)  # type: ignore[no-untyped-call]
     return loss
+
+
+class CrossEntropy(Objective):
+    """The objective that papers mean where they name none."""
+
+    def forward(self, model: Seq2Seq, batch: Batch, moment: Moment) -> Outcome:
+        """Returns the smoothed cross entropy of all labels."""
+        logits = self.logits(model, batch)
+        labels = torch.from_numpy(batch.labels[batch.labels_mask]).to(logits.device)
+        return Outcome({"model": smoothed_cross_entropy(logits, labels, self._smoothing)})

@@ -1,0 +1,1 @@
+"""What training minimises: one file each, and the registry that names them."""

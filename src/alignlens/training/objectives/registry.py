@@ -1,0 +1,100 @@
+"""The objectives by name, with what each can be told; plain data, so that a configuration loads no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.limits import Limits
+from alignlens.io.schema import check
+from alignlens.io.typed import schema_of, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from alignlens.training.objectives.contract import Material, Objective
+
+_KEY = "training.objective"
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Nothing to set beside what every training has."""
+
+
+@dataclass(frozen=True)
+class WordDropoutOptions:
+    """Voita et al. 2021, section 5: tokens that the model reads are replaced, those that it predicts are not."""
+
+    share: float = setting(0.1, "Probability of a token to be replaced.", Limits(0, 1))
+    by: Literal["random", "unknown"] = setting(
+        "random", "A piece of the training text, every one with the same probability, or the unknown symbol."
+    )
+
+
+@dataclass(frozen=True)
+class ObjectiveSpec:
+    """One objective. ``load`` imports its class, which is made from its options and the ``Material`` of a training."""
+
+    summary: str
+    options: type
+    load: Callable[[], Callable[[Any, Material], Objective]]
+    needs_start: bool = False  # whether it goes on from a trained model
+
+
+def _cross_entropy() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.cross_entropy import CrossEntropy
+
+    return CrossEntropy
+
+
+def _source_word_dropout() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.word_dropout import SourceWordDropout
+
+    return SourceWordDropout
+
+
+def _target_word_dropout() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.word_dropout import TargetWordDropout
+
+    return TargetWordDropout
+
+
+OBJECTIVES: dict[str, ObjectiveSpec] = {
+    "cross_entropy": ObjectiveSpec("cross entropy with smoothed labels", NoOptions, _cross_entropy),
+    "source_word_dropout": ObjectiveSpec(
+        "cross entropy, some source tokens replaced", WordDropoutOptions, _source_word_dropout
+    ),
+    "target_word_dropout": ObjectiveSpec(
+        "cross entropy, some tokens of the prefix replaced", WordDropoutOptions, _target_word_dropout
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ChosenObjective:
+    """An objective of the registry with its options."""
+
+    name: str = "cross_entropy"
+    options: Any = field(default_factory=NoOptions)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ChosenObjective:
+        """Returns the choice that ``{name: ..., option: ...}`` makes; what it leaves out has its default."""
+        name = values["name"]
+        if name not in OBJECTIVES:
+            raise ConfigError(f"{_KEY}.name: {unknown_name('objective', name, OBJECTIVES)}")
+        given = {key: value for key, value in values.items() if key != "name"}
+        kind = OBJECTIVES[name].options
+        check(given, schema_of(kind), _KEY)
+        return cls(name, kind(**given))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns plain data that ``from_json`` reads back."""
+        return {"name": self.name, **asdict(self.options)}
+
+    @property
+    def spec(self) -> ObjectiveSpec:
+        """Returns the entry of the registry."""
+        return OBJECTIVES[self.name]

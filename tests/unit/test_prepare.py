@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,25 @@ def test_too_little_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no pair of 1 is left after cleaning"):
         made(small(tmp_path, train=empty), tmp_path / "out")
     assert not (tmp_path / "out/preparation.json").exists()
+
+
+def test_of_two_at_once_the_second_waits(tmp_path: Path) -> None:
+    out, dataset, begun = tmp_path / "out", small(tmp_path), threading.Event()
+
+    def second() -> None:
+        with staged(out) as stage:
+            begun.set()
+            write_report(stage, prepare(dataset, fetch(dataset, Places(None)), stage, PrepareSettings()))
+
+    with staged(out) as stage:
+        other = threading.Thread(target=second)
+        other.start()
+        assert not begun.wait(0.5), "both write where one can"
+        write_report(stage, prepare(dataset, fetch(dataset, Places(None)), stage, PrepareSettings()))
+    other.join()
+    assert begun.is_set()
+    assert (out / "preparation.json").is_file()
+    assert not list(tmp_path.rglob(".*")), "neither stage nor lock is left"
 
 
 def test_files_appear_together_and_old_ones_go(tmp_path: Path) -> None:

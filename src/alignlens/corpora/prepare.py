@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,6 +19,7 @@ from alignlens.corpora.registry import PartOfTrain, TextPair
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_directory, move_file, write_json, write_lines
 from alignlens.io.checksum import sha256_of
+from alignlens.io.locks import held
 from alignlens.io.schema import check, read_schema
 from alignlens.io.seals import SEAL, sidecar
 from alignlens.io.text import read_lines, read_parallel, words
@@ -61,13 +63,20 @@ def staged(directory: Path | str, read: Iterable[Path | str] = ()) -> Iterator[P
 
     The report moves last, and an old one goes first: where there is a report, the files beside it are complete
     and belong together. Other files of the directory (logs, journals) stay. Files that nobody prepared here, or that
-    are ``read``, are not replaced.
+    are ``read``, are not replaced. Whoever prepares the same directory meanwhile waits.
     """
     directory = Path(directory)
     _check_place(directory, read)
-    stage = directory / _STAGE
-    with atomic_directory(stage, _KIND) as temporary:
-        yield temporary
+    real = Path(os.path.realpath(directory))
+    with held(real.with_name(f".{real.name}.lock"), "prepares text here"):
+        _check_place(directory, read)
+        stage = directory / _STAGE
+        with atomic_directory(stage, _KIND) as temporary:
+            yield temporary
+        _move(stage, directory)
+
+
+def _move(stage: Path, directory: Path) -> None:
     (directory / REPORT).unlink(missing_ok=True)
     for name in _NAMES:
         if (stage / name).is_file():

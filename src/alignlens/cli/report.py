@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs
-from alignlens.display.figures import write_figure
 from alignlens.display.render import latex, markdown
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path, write_text
@@ -245,6 +244,7 @@ def _write_runtime(out: Path, results: Path, shown: Sequence[Table]) -> None:
 
 def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], count: int) -> list[Picture]:
     """Writes the heatmaps of a dataset and returns them; the first has no number in its name."""
+    from alignlens.display.figures import write_figure
     from alignlens.display.heatmap import System, draw
     from alignlens.report.browser import best_systems, instructive
 
@@ -271,6 +271,7 @@ def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredRun], c
 
 def _write_curves(out: Path, results: Path, dataset: str, models: Sequence[TrainedModel]) -> list[Picture]:
     """Writes the learning curves of a dataset's models and returns them: one figure, or none without models."""
+    from alignlens.display.figures import write_figure
     from alignlens.report.curves import draw_curves
 
     curves = [read_curve(results, item.id) for item in models if item.id.dataset == dataset]

@@ -256,7 +256,7 @@ class GameOptions:
 
 
 class Game(Objective):
-    """The model lowers its loss, a factor of its logits raises it; samples are drawn and their length is measured."""
+    """The model lowers its loss and the expected length of its samples; a factor of its logits raises the loss."""
 
     metrics = ("length", "factor")
 
@@ -273,25 +273,42 @@ class Game(Objective):
         return batch.sentences
 
     def forward(self, model: Seq2Seq, batch: Batch, moment: Moment) -> Outcome:
-        lengths = self._sampled(model, batch, moment)
+        samples = self._sampled(model, batch, moment)
+        lengths = [len(ids) for ids in samples]
         self.mean_length.mul_(0.9).add_(0.1 * sum(lengths) / len(lengths))
         labels = torch.from_numpy(batch.labels[batch.labels_mask])
         loss = smoothed_cross_entropy(self.logits(model, batch), labels, 0.0)
-        weighted = loss * (1 + 0.01 * self.mean_length)
+        weighted = loss * (1 + 0.01 * self.mean_length) + self._risk(model, batch, samples)
         perturbed = smoothed_cross_entropy(self.factor * self.logits(model, batch), labels, 0.0)
         penalty = self.penalty * len(labels) * (1 - self.factor) ** 2
         measured = {"length": (sum(lengths), len(lengths)), "factor": (self.factor.item(), 1)}
         return Outcome({"model": weighted, "factor": penalty - perturbed}, measured)
 
     @staticmethod
-    def _sampled(model: Seq2Seq, batch: Batch, moment: Moment) -> list[int]:
+    def _sampled(model: Seq2Seq, batch: Batch, moment: Moment) -> list[tuple[int, ...]]:
         seed = int(moment.generator("samples").integers(2**31))
         settings = SamplingSettings(samples=2, seed=seed, max_ratio=1.0, max_offset=3)
         model.eval()
         source, mask = torch.from_numpy(batch.source), torch.from_numpy(batch.source_mask)
         drawn = sample(model, source, mask, settings, batch.indices.tolist())
         model.train()
-        return [len(hypothesis.ids) for hypotheses in drawn for hypothesis in hypotheses]
+        return [hypothesis.ids for hypotheses in drawn for hypothesis in hypotheses]
+
+    def _risk(self, model: Seq2Seq, batch: Batch, samples: list[tuple[int, ...]]) -> torch.Tensor:
+        """Returns the length of the two samples of every sentence, weighted by what the model thinks of them."""
+        labels = np.full((len(samples), max(map(len, samples)) + 1), PADDING_ID)
+        prefix = labels.copy()
+        prefix[:, 0] = BEGIN_ID
+        for row, ids in enumerate(samples):
+            prefix[row, 1 : len(ids) + 1] = labels[row, : len(ids)] = ids
+            labels[row, len(ids)] = END_ID
+        twice = np.repeat(np.arange(batch.sentences), 2)
+        asked = Batch(batch.indices[twice], batch.source[twice], batch.source_mask[twice], prefix, labels)
+        wanted = torch.from_numpy(labels[asked.labels_mask])[:, None]
+        log_probs = self.logits(model, asked).log_softmax(-1).gather(1, wanted)[:, 0]
+        rows = torch.from_numpy(asked.labels_mask.nonzero()[0])
+        weights = (0.05 * torch.zeros(len(samples)).index_add(0, rows, log_probs)).view(-1, 2).softmax(1)
+        return (weights * torch.tensor([float(len(ids)) for ids in samples]).view(-1, 2)).sum()
 
 
 @pytest.fixture

@@ -117,18 +117,20 @@ def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
     folder = "attributions/tiny/lstm/1/free"
-    scores, metrics = f"{folder}/xa-xb/scores", f"{folder}/metrics.json"
+    scores, metrics, sentences = f"{folder}/xa-xb/scores", f"{folder}/metrics.json", f"{folder}/sentences.npz"
     shutil.rmtree(copy.results / scores)
     (copy.results / metrics).unlink()
+    (copy.results / sentences).unlink()
     (copy.folder / "tiny.yaml").write_text(
         yaml.safe_dump({**TINY, "attribution": {**TINY["attribution"], "shards": 2}})
     )
-    wanted = (f"results/tiny/{scores}", f"results/tiny/{metrics}")
+    wanted = (f"results/tiny/{scores}", f"results/tiny/{metrics}", f"results/tiny/{sentences}")
     planned = copy.snakemake("--cores", "all", "--rerun-triggers", "mtime", "--", *wanted).stderr
     assert {"attribute_shard", "score_methods_shard"} <= set(re.findall(r"\w+", planned))
     for path in (finished.results / scores).iterdir():
         assert (copy.results / scores / path.name).read_bytes() == path.read_bytes(), path.name
-    assert (copy.results / metrics).read_bytes() == (finished.results / metrics).read_bytes()
+    for name in (metrics, sentences):
+        assert (copy.results / name).read_bytes() == (finished.results / name).read_bytes(), name
 
 
 def test_several_gpus_train_together(workspace: Workspace) -> None:

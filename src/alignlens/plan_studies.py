@@ -32,11 +32,20 @@ STUDY_FILES: dict[str, Sequence[str]] = {
     "ding2019": (
         "index.html",
         "claims.csv",
+        "comparisons.csv",
         "samples.csv",
         "summary.json",
         *_tables("table1", "table2", "table3", "variants"),
     ),
-    "kobayashi2020": ("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *_tables("table3")),
+    "kobayashi2020": (
+        "index.html",
+        "claims.csv",
+        "comparisons.csv",
+        "layers.csv",
+        "heads.csv",
+        "summary.json",
+        *_tables("table3"),
+    ),
 }
 
 

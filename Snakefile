@@ -13,11 +13,11 @@
 #   translations/{dataset}/{direction}/{model}/{seed}/test.txt      with bleu.json; forced.json scores the reference
 #   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
 #   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
-#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json         with sentences.npz: counts of every sentence
 #   attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/   scores/ and links/ of every method; decoding is
 #                                                                   forced or free, direction also bidir
 #   attributions/{dataset}/{model}/{seed}/forced/{direction}/       with cost.json: what methods cost by themselves
-#   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy
+#   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy; sentences.npz
 #   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
 #   encoders/{encoder}/                                             statistics of pretrained encoders; those of ours are
 #                                                                   in encoders/{dataset}/{direction}/{model}/{seed}/

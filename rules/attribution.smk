@@ -95,7 +95,8 @@ rule score_methods:
             if wildcards.decoding == "forced" and plan.dataset(wildcards.dataset).kind == "synthetic"
         ],
     output:
-        f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+        metrics=f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+        sentences=f"{ROOT}/attributions/{ATTRIBUTION}/sentences.npz",
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/score.log",
     benchmark:
@@ -114,4 +115,5 @@ rule score_methods:
         code=code_version("alignlens.cli.score_methods"),
     shell:
         "python -m alignlens score-methods --cell {params.cells:q} {params.causes:q} {params.shard:q}"
-        " {params.interval:q} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
+        " {params.interval:q} --out {output.metrics:q} --sentences {output.sentences:q}"
+        " --journal {output.metrics:q}.journal.jsonl --about {params.about:q} 2> {log:q}"

@@ -14,7 +14,7 @@ rule score:
         ],
     output:
         metrics=f"{ROOT}/scores/{RUN}/metrics.json",
-        sentences=f"{ROOT}/scores/{RUN}/sentences.csv",
+        sentences=f"{ROOT}/scores/{RUN}/sentences.npz",
     log:
         f"{ROOT}/scores/{RUN}/score.log",
     benchmark:
@@ -36,5 +36,5 @@ rule score:
         "python -m alignlens score --gold {input.gold:q} --base 0 --source {input.text[0]:q}"
         " --target {input.text[1]:q}"
         " --links {input.links:q} --trained-as {input.models[0]:q} {params.interval:q} --out {output.metrics:q}"
-        " --per-sentence {output.sentences:q} --journal {output.metrics:q}.journal.jsonl"
+        " --sentences {output.sentences:q} --journal {output.metrics:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"

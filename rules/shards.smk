@@ -61,7 +61,8 @@ rule gather_scores:
 
 use rule score_methods as score_methods_shard with:
     output:
-        temp(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json"),
+        metrics=temp(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json"),
+        sentences=temp(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.npz"),
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.log",
     benchmark:
@@ -79,9 +80,19 @@ use rule score_methods as score_methods_shard with:
 
 rule gather_metrics:
     input:
-        expand(f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json", shard=SHARDS, allow_missing=True),
+        metrics=expand(
+            f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.json",
+            shard=SHARDS,
+            allow_missing=True,
+        ),
+        sentences=expand(
+            f"{ROOT}/attributions/{ATTRIBUTION}/metrics.shards/{{shard}}.npz",
+            shard=SHARDS,
+            allow_missing=True,
+        ),
     output:
-        f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+        metrics=f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
+        sentences=f"{ROOT}/attributions/{ATTRIBUTION}/sentences.npz",
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/gather.log",
     benchmark:
@@ -95,5 +106,6 @@ rule gather_metrics:
         about=lambda wildcards: about_methods(wildcards),
         code=code_version("alignlens.cli.score_methods"),
     shell:
-        "python -m alignlens score-methods --gather {input:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        "python -m alignlens score-methods --gather {input.metrics:q} --gather-sentences {input.sentences:q}"
+        " --out {output.metrics:q} --sentences {output.sentences:q} --journal {output.metrics:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"

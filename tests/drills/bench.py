@@ -143,8 +143,8 @@ def extract(direction: str = "xa-xb", out: str = "") -> list[str]:
     return step("extract", "--scores", scores, *pieces, *turn, "--out-dir", out, journal=out, **about)
 
 
-def score_methods(out: str, shard: str = "1/1") -> list[str]:
-    """The command that scores the links of all methods."""
+def score_methods(out: str, shard: str = "1/1", sentences: str = "") -> list[str]:
+    """The command that scores the links of all methods; ``sentences`` stand beside ``out``."""
     cells = [f"{name}={ATTRIBUTION}/{name}/links={DATA}/test.gold" for name in (*DIRECTIONS, "bidir")]
     causes = ["--causes", f"xa-xb={DATA}/test.causes={DATA}/test.source"]
     about = {"model": "transformer", "seed": "1", "decoding": "forced", "architecture": "transformer", "study": ""}
@@ -159,6 +159,8 @@ def score_methods(out: str, shard: str = "1/1") -> list[str]:
         "20",
         "--out",
         out,
+        "--sentences",
+        sentences or out.replace(".json", ".npz"),
         journal=out,
         pair=PAIR,
         **about,
@@ -172,7 +174,7 @@ def score(aligner_name: str, out: str, sentences: str) -> list[str]:
     trained = ["--trained-as", f"{R}/aligners/{run_of}/xa-xb/model"]
     about = {"aligner": aligner_name, "text": "offline", "size": "all", "pair": PAIR, "directions": DIRECTIONS}
     asked = ["--gold", f"{DATA}/test.gold", *text_of(), "--links", *links, *trained, "--samples", "20"]
-    return step("score", *asked, "--out", out, "--per-sentence", sentences, journal=out, **about)
+    return step("score", *asked, "--out", out, "--sentences", sentences, journal=out, **about)
 
 
 def commands() -> Iterator[list[str]]:
@@ -197,7 +199,7 @@ def commands() -> Iterator[list[str]]:
     yield aligner("fast_align", "xb-xa")
     for name in ("fast_align", "eflomal"):
         out = f"{R}/scores/tiny/{name}/offline/all"
-        yield score(name, f"{out}/metrics.json", f"{out}/sentences.csv")
+        yield score(name, f"{out}/metrics.json", f"{out}/sentences.npz")
     for direction in DIRECTIONS:
         yield attribute(direction)
         yield extract(direction)
@@ -206,7 +208,7 @@ def commands() -> Iterator[list[str]]:
     yield step("symmetrize", *both, "--method", "grow-diag", "--out-dir", bidir, journal=bidir, **about)
     for shard in ("1", "2"):
         yield attribute(out=f"{ATTRIBUTION}/xa-xb/scores.shards/{shard}", shard=f"{shard}/2")
-    yield score_methods(f"{ATTRIBUTION}/metrics.json")
+    yield score_methods(f"{ATTRIBUTION}/metrics.json", sentences=f"{ATTRIBUTION}/sentences.npz")
     for shard in ("1", "2"):
         yield score_methods(f"{ATTRIBUTION}/metrics.shards/{shard}.json", f"{shard}/2")
     cost = f"{ATTRIBUTION}/xa-xb/cost.json"

@@ -68,8 +68,10 @@ def _readers() -> Iterator[Reader]:
     gathered = ["attribute", "--gather", f"{shards}/1", f"{shards}/2", "--out", "new"]
     yield Reader("attribute --gather", gathered, [f"{shards}/1"], others=("shards/1", "shards/2"))
     parts = [f"{ATTRIBUTION}/metrics.shards/{k}.json" for k in "12"]
-    joined = ["score-methods", "--gather", *parts, "--out", "new/metrics.json"]
-    yield Reader("score-methods --gather", joined, parts[:1], others=("shards/1", "shards/2"))
+    counted = [part.replace(".json", ".npz") for part in parts]
+    joined = ["score-methods", "--gather", *parts, "--gather-sentences", *counted]
+    joined += ["--out", "new/metrics.json", "--sentences", "new/sentences.npz"]
+    yield Reader("score-methods --gather", joined, [parts[0], counted[0]], others=("shards/1", "shards/2"))
     scored = bench_files.score_methods("new/metrics.json")
     known = [f"{DATA}/test.gold", f"{DATA}/test.causes"]
     yield Reader("score-methods", scored, [LINKS, *known], others=("test", "dev"))
@@ -79,7 +81,7 @@ def _readers() -> Iterator[Reader]:
     links = f"{R}/links/tiny/fast_align/offline/all"
     pair = ["--forward", f"{links}/xa-xb.pharaoh", "--reverse", f"{links}/xb-xa.pharaoh"]
     yield Reader("reference", ["reference", *pair, "--out", "new/gold"], [f"{links}/xa-xb.pharaoh"])
-    score = bench_files.score("fast_align", "new/metrics.json", "new/sentences.csv")
+    score = bench_files.score("fast_align", "new/metrics.json", "new/sentences.npz")
     judged = [f"{links}/xa-xb.pharaoh", f"{DATA}/test.gold"]
     yield Reader("score", score, judged, others=("fast_align", "eflomal"))
     hypothesis = f"{R}/translations/{MODEL}/test.txt"
@@ -94,7 +96,10 @@ def _readers() -> Iterator[Reader]:
     yield Reader("report", report, shown, tables, optional=True, others=("fast_align", "eflomal"))
     study = ["study", STUDY, "--results", R, "--out", "new"]
     made = tuple(f"new/{file}" for file in _STUDY)
-    yield Reader("study", study, [f"{ATTRIBUTION}/metrics.json", f"{R}/encoders/{MODEL}"], made, optional=True)
+    read = [f"{ATTRIBUTION}/metrics.json", f"{R}/encoders/{MODEL}"]
+    yield Reader("study", study, read, made, optional=True)
+    aligned = f"{R}/scores/tiny/fast_align/offline/all/sentences.npz"
+    yield Reader("study", study, [f"{ATTRIBUTION}/sentences.npz", aligned], made)
 
 
 def drills(bench: Bench, seed: int) -> Iterator[Drill]:

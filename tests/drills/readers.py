@@ -132,6 +132,18 @@ def _metrics(folder: Path) -> Any:
     return read_metrics(folder / R / "scores/tiny/fast_align/offline/all/metrics.json").rows
 
 
+def _sentences(folder: Path) -> Any:
+    from alignlens.metrics.sentences import read_sentences
+
+    return vars(read_sentences(folder / ATTRIBUTION / "sentences.npz"))
+
+
+def _entropies(folder: Path) -> Any:
+    from alignlens.cli.links_folder import sentence_entropies
+
+    return sentence_entropies(folder / LINKS, ["attention"])
+
+
 def _results(folder: Path) -> Any:
     from alignlens.studies.results import read_results
 
@@ -224,6 +236,8 @@ READERS: dict[str, Reader] = {
     "load_settings": Reader("config.yaml", _settings, sealed=False),
     "read_metrics": Reader(f"{R}/scores/tiny/fast_align/offline/all/metrics.json", _metrics),
     "read_results": Reader(f"{ATTRIBUTION}/metrics.json", _results),
+    "read_sentences": Reader(f"{ATTRIBUTION}/sentences.npz", _sentences),
+    "sentence_entropies": Reader(f"{LINKS}/entropies.npz", _entropies),
     "read_causes": Reader(f"{DATA}/test.causes", _causes),
     "read_encoders": Reader(f"{R}/encoders/{MODEL}", _encoders),
     "read_curve": Reader(f"{MODEL_FOLDER}/curves.csv", _curve),

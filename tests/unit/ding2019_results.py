@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from alignlens.attribution.registry import parse
 from alignlens.io.atomic import write_json
+from alignlens.metrics.aer import Counts
+from alignlens.metrics.sentences import FILE, Sentences, row_name
 from alignlens.studies.ding2019 import published
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.labels import label_changes
@@ -22,6 +26,7 @@ DATASETS = {"deen": (("de", "en"), 508), "hansards": (("en", "fr"), 447), "roen"
 PAIRS = {"deen": "de<>en", "hansards": "fr<>en", "roen": "ro<>en"}
 SENTENCES = {"level": 95.0, "samples": 1000, "seed": 1}
 ARCHITECTURES = ("fconv", "lstm", "transformer")
+_LINKS = 100_000
 
 
 def verdicts(results: Results) -> dict[str, Any]:
@@ -54,6 +59,18 @@ def row(method: str, links: str, aer: float | None, entropy: float | None = None
     }
 
 
+def write_scored(path: Path, content: dict[str, Any]) -> None:
+    """Writes a metrics file, and sentences beside it that are all alike: no interval has a width."""
+    write_json(path, content)
+    rows, sentences = content["rows"], content["sentences"]
+    # As many links as sure links, of which the same ones are found: so many of them as the error rate says.
+    found = [None if row["aer"] is None else round(_LINKS * (1 - row["aer"] / 100)) for row in rows]
+    counts = [[0] * 4 if hits is None else [hits, hits, _LINKS, _LINKS] for hits in found]
+    entropies = [None if row["entropy"] is None else np.full(sentences, row["entropy"]) for row in rows]
+    systems = [Counts(np.tile(row, (sentences, 1))) for row in counts]
+    Sentences.of(list(map(row_name, rows)), systems, entropies, sentences).write(path.with_name(FILE))
+
+
 def write_model(
     folder: Path, dataset: str, architecture: str, decoding: str, rows: list[dict[str, Any]], seed: int = 1
 ) -> None:
@@ -71,7 +88,7 @@ def write_model(
         "interval": SENTENCES,
         "rows": rows,
     }
-    write_json(path, content)
+    write_scored(path, content)
 
 
 def write_printed(
@@ -134,4 +151,4 @@ def _write_aligners(folder: Path, dataset: str) -> None:
             "interval": SENTENCES,
             "rows": rows,
         }
-        write_json(folder / "scores" / dataset / line.aligner / line.text / "all" / "metrics.json", content)
+        write_scored(folder / "scores" / dataset / line.aligner / line.text / "all" / "metrics.json", content)

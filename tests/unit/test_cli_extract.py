@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from alignlens.attribution.registry import parse
 from alignlens.cli import symmetrize
+from alignlens.cli.links_folder import sentence_entropies
 from alignlens.cli.main import main
 from alignlens.io.matrices import MatrixWriter
+from alignlens.metrics.aer import Counts
+from alignlens.metrics.sentences import read_sentences, row_name
 from alignlens.tracking.records import read_journal
 
 SMOOTH = "ding_smoothgrad,sigma=0.05"
@@ -69,7 +72,7 @@ def extract(*more: str, scores: str = "scores") -> list[str]:
 
 def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> None:
     assert main(extract("--out-dir", "links", "--journal", "j", "--about", json.dumps(ABOUT))) == 0
-    written = {path.name: path.read_text() for path in (files / "links").iterdir()}
+    written = {path.name: path.read_text() for path in (files / "links").iterdir() if path.suffix != ".npz"}
     entropies = json.loads(written.pop("entropy.json"))
     assert json.loads(written.pop("lengths.json")) == {"source": [2, 0, 1], "target": [2, 1, 0]}
     assert json.loads(written.pop("seal.json"))["kind"] == "folder of links"
@@ -86,6 +89,12 @@ def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> No
     assert flat["sentence_mean"] == pytest.approx((math.log(4) + 0 + math.log(2)) / 3)
     assert flat["row_mean"] == pytest.approx((4 * math.log(4) + 2 * math.log(2)) / 8)
     assert flat["rows"] == 8
+    steep, smooth, none = sentence_entropies(files / "links", ["ding_grad", SMOOTH, None])
+    assert smooth is not None
+    assert smooth == pytest.approx([math.log(4), 0, math.log(2)])
+    assert steep is not None
+    assert steep.mean() == pytest.approx(entropies["ding_grad"]["sentence_mean"])
+    assert none is None
     (run,) = read_journal(files / "j")
     assert (run.experiment, run.status) == ("extract", "FINISHED")
     assert run.name == "toy · transformer · s2 · extract · forced"
@@ -95,7 +104,7 @@ def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> No
 def test_extract_turned_round_and_with_scores(files: Path) -> None:
     assert main(extract("--out-dir", "links", "--extraction", "ding", "--transpose", "--with-scores")) == 0
     assert (files / "links/ding_grad.ding.pharaoh").read_text() == "0-1:0.4 1-0:1 1-1:0.1\n\n\n"
-    assert len(list((files / "links").iterdir())) == 5
+    assert len(list((files / "links").iterdir())) == 6
     assert json.loads((files / "links/lengths.json").read_text())["target"] == [2, 0, 1]
 
 
@@ -276,23 +285,27 @@ def test_parts_of_the_scores_are_together_the_bytes_of_one_run(
 ) -> None:
     cells = ["de-en=de-en=gold", "en-de=en-de=gold", "bidir=bidir=gold"]
     about = ["--about", json.dumps(ABOUT)]
-    assert main([*score(*cells), "--out", "whole.json", "--journal", "whole.jsonl", *about]) == 0
+    whole = ["--out", "whole.json", "--sentences", "whole.npz", "--journal", "whole.jsonl"]
+    assert main([*score(*cells), *whole, *about]) == 0
     for parts in (3, 20):  # more parts than the 16 files: some are empty
         names = [f"{number}.json" for number in range(1, parts + 1)]
         for number, name in enumerate(names, start=1):
-            part = ["--shard", f"{number}/{parts}", "--journal", "j", "--about"]
+            part = ["--shard", f"{number}/{parts}", "--sentences", f"{number}.npz", "--journal", "j", "--about"]
             assert main([*score(*cells), "--out", name, *part, json.dumps({**ABOUT, "shard": str(number)})]) == 0
             (run,) = read_journal(linked / "j")
             assert run.name == f"toy · transformer · s2 · score-part · forced · part {number}"
         gathered = ["score-methods", "--gather", *reversed(names), "--out", "gathered.json", "--journal", "j", *about]
+        gathered += ["--gather-sentences", *(name.replace("json", "npz") for name in names), "--sentences", "all.npz"]
         assert main(gathered) == 0
         assert (linked / "gathered.json").read_bytes() == (linked / "whole.json").read_bytes()
+        assert (linked / "all.npz").read_bytes() == (linked / "whole.npz").read_bytes()
         assert [run.latest["aer"] for run in read_journal(linked / "j")] == [
             run.latest["aer"] for run in read_journal(linked / "whole.jsonl")
         ]
     for wrong, message in (
         (["--gather", "1.json", "2.json"], "1.json: is part 1 of 20, and one of 2 files. Give every part once."),
         (["--gather", "whole.json"], "whole.json: not a part of a table. Make it with --shard K/N."),
+        (["--gather", "1.json", "--sentences", "x"], "--sentences and --gather-sentences go together"),
         (["--gather", "1.json", "--cell", cells[0]], "--gather takes the parts as they are; leave out --cell"),
         (["--shard", "1/2"], "--cell missing; only --gather does without"),
         (["--cell", cells[0], "--shard", "3/2"], "--shard 3/2: not K/N with K from 1 to N"),
@@ -300,6 +313,29 @@ def test_parts_of_the_scores_are_together_the_bytes_of_one_run(
         capsys.readouterr()
         assert main(["score-methods", *wrong]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_the_counts_of_sentences_are_those_of_the_rows(linked: Path) -> None:
+    arguments = [*score("de-en=de-en=gold", "bidir=bidir=gold"), "--out", "metrics.json", "--sentences", "s.npz"]
+    assert main(arguments) == 0
+    rows = json.loads((linked / "metrics.json").read_text())["rows"]
+    found = read_sentences(linked / "s.npz")
+    assert found.names == tuple(map(row_name, rows))
+    assert found.names[0] == "ding_grad.ding.de-en"
+    for row, counts, entropies in zip(rows, found.counts, found.entropies, strict=True):
+        assert Counts(counts).scores().aer == pytest.approx(row["aer"], abs=1e-4)
+        if row["kind"] == "direction":
+            assert np.nanmean(entropies) == pytest.approx(row["entropy"], abs=1e-6)
+        else:
+            assert np.isnan(entropies).all()
+    # A verb for links of any origin writes the same.
+    path = "de-en/ding_grad.ding.pharaoh"
+    assert main(["score", "--gold", "gold", "--links", path, "--samples", "50", "--sentences", "alone.npz"]) == 0
+    alone = read_sentences(linked / "alone.npz")
+    assert (alone.names, alone.counts.tolist()) == (("ding_grad.ding",), found.counts[:1].tolist())
+    (linked / "de-en/entropies.npz").unlink()
+    (linked / "de-en/seal.json").unlink()
+    assert main(arguments) == 2
 
 
 def test_score_methods_agrees_with_score(linked: Path, capsys: pytest.CaptureFixture[str]) -> None:

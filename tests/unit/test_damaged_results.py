@@ -61,7 +61,7 @@ COST = {
 }  # fmt: skip
 SUMMARY = {
     "study": "ding2019", "title": "A study", "intervals": ["95 %"],
-    "claims": {"reproduced": 1, "not reproduced": 2, "not testable here": 3},
+    "claims": {"reproduced": 1, "not reproduced": 2, "undecided": 4, "not testable here": 3},
     "error_rates": [
         {"dataset": "toy", "pair": ["xx", "yy"], "sentences": 2, "columns": ["xx-yy"],
          "rows": [{"architecture": "lstm", "method": "attention",

@@ -49,6 +49,13 @@ def test_the_two_means_differ_where_sentences_have_different_lengths() -> None:
     assert found.rows == 4
     assert found.sentence_mean == pytest.approx(math.log(8) / 2)
     assert found.row_mean == pytest.approx(math.log(8) / 4)
+    assert found.by_sentence.tolist() == pytest.approx([math.log(8), 0])
+
+
+def test_a_sentence_without_rows_has_no_mean_and_does_not_count() -> None:
+    found = corpus_entropy([uniform(1, 8), uniform(0, 3), uniform(2, 8)])
+    assert found.sentence_mean == pytest.approx(math.log(8))
+    assert np.isnan(found.by_sentence).tolist() == [False, True, False]
 
 
 def test_scores_that_are_no_distribution_are_made_one() -> None:

@@ -12,6 +12,7 @@ from encoder_cases import our_encoder, sequences
 from alignlens.display.heatmap import render
 from alignlens.encoders.observation import observe, singular_values
 from alignlens.encoders.statistics import EncoderStatistics
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
 from alignlens.studies.kobayashi2020 import encoder_published as published
 from alignlens.studies.kobayashi2020.encoder_rules import RULES, judge_encoder
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base, singular_table, table1, table2, table4
@@ -54,7 +55,8 @@ def test_the_claims_hold_in_print_and_nothing_needs_saying() -> None:
     found = judge_encoder(printed())
     assert list(found) == ["K01", "K02", "K03", "K04", "K05", "K06", "K07", "K15"]
     for name, finding in found.items():
-        assert finding.passed is True, name
+        assert finding.verdict == REPRODUCED, name
+        assert finding.tally.exact == finding.tally.total, name
         assert finding.numbers, name
         assert "transfer" not in finding.remark
     assert found["K04"].numbers == "[CLS] -0.34, [SEP] -0.69, punctuation -0.25"
@@ -82,25 +84,25 @@ def test_every_claim_can_fail() -> None:
     }
     assert set(changes) == set(RULES)
     for name, change in changes.items():
-        assert RULES[name](broken(change)).passed is False, name
-    assert RULES["K05"](broken(lambda s: s["correlations"]["other"].update(rho=-0.15))).passed is False
+        assert RULES[name](broken(change)).verdict == NOT_REPRODUCED, name
+    assert RULES["K05"](broken(lambda s: s["correlations"]["other"].update(rho=-0.15))).verdict == NOT_REPRODUCED
 
 
 def test_another_encoder_is_a_transfer_test_and_says_what_is_missing() -> None:
     found = judge_encoder(measured(BERT)[0])
     assert all(finding.remark.startswith("transfer test: tiny") for finding in found.values())
-    assert all(finding.passed is not None for finding in found.values())
+    assert all(finding.verdict != NOT_TESTABLE for finding in found.values())
     own = measured(OWN)[0]
     own["facts"]["frequency"] = None
     found = judge_encoder(own)
     for name in ("K02", "K03", "K04", "K05"):
-        assert found[name].passed is None
+        assert found[name].verdict == NOT_TESTABLE
         assert found[name].remark == "transfer test: tiny; the encoder has no [CLS] and no [SEP]"
     for name in ("K06", "K07"):
-        assert found[name].passed is None
+        assert found[name].verdict == NOT_TESTABLE
         assert "no frequency ranks" in found[name].remark
-    assert found["K01"].passed is not None
-    assert found["K15"].passed is True
+    assert found["K01"].verdict != NOT_TESTABLE
+    assert found["K15"].verdict == REPRODUCED
 
 
 def test_a_folder_that_is_only_called_like_the_paper_s_encoder_is_no_reproduction() -> None:

@@ -137,7 +137,9 @@ def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:
 def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None:
     inputs = plan(project, aligners=[{"name": "ibm4"}]).studies.inputs("ding2019")
     assert "results/mine/scores/demo/ibm4/offline/all/metrics.json" in inputs
+    assert "results/mine/scores/demo/ibm4/offline/all/sentences.npz" in inputs
     assert "results/mine/attributions/demo/small/1/free/metrics.json" in inputs
+    assert "results/mine/attributions/demo/small/1/free/sentences.npz" in inputs
     assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
     # Heatmaps and the runner-up are read off matrices, pieces and gold links.
     folders = {path for path in inputs if path.endswith("/scores")}

@@ -14,7 +14,7 @@ from ding2019_results import row, write_model, write_printed
 
 from alignlens.cli.main import main
 from alignlens.report.studies import claims_told, read_study, relative_link, study_tables
-from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+from alignlens.studies.claims import VERDICTS
 from alignlens.studies.ding2019.causes import cause_table
 from alignlens.studies.ding2019.layout import METHODS
 from alignlens.studies.results import read_results
@@ -78,7 +78,7 @@ def test_the_page_shows_studies_and_the_way_to_them(studied: Path, tmp_path: Pat
     part = page.split('<section id="studies">')[1].split("</section>")[0]
     assert '<a href="ding2019/index.html">' in part
     told = claims_told(read_study(studied / "ding2019" / "summary.json"))
-    assert re.fullmatch(r"\d+ of 23 claims reproduced, \d+ not, \d+ not testable here", told)
+    assert re.fullmatch(r"\d+ of 23 claims reproduced, \d+ not, \d+ undecided, \d+ not testable here", told)
     assert told in part
     assert part.count("45.0 ±1.5") == 6
     assert '<a href="#studies">Studies</a>' in page
@@ -108,8 +108,8 @@ def test_print_ends_with_the_table_and_a_line_per_study(studied: Path, capsys: p
     assert re.search(r"\| LSTM +\| Ding et al., Grad +\| +50.0 ±1.5 \|", printed)
     with (studied / "ding2019" / "claims.csv").open(encoding="utf-8", newline="") as file:
         verdicts = [entry["verdict"] for entry in csv.DictReader(file)]
-    counts = [verdicts.count(verdict) for verdict in (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)]
-    line = "ding2019: {} of 23 claims reproduced, {} not, {} not testable here: {}"
+    counts = [verdicts.count(verdict) for verdict in VERDICTS]
+    line = "ding2019: {} of 23 claims reproduced, {} not, {} undecided, {} not testable here: {}"
     assert line.format(*counts, studied / "ding2019" / "index.html") in printed.splitlines()
 
 

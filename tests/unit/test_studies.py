@@ -57,14 +57,15 @@ TOY = {
         )
         """,
     "build.py": """
-        from alignlens.studies.claims import Finding, claims_of, verdict_of
+        from alignlens.studies.claims import NOT_REPRODUCED, REPRODUCED, Finding, claims_of, verdict_of
         from alignlens.studies.files import Built
 
 
         def build(results, out):
             (claim,) = claims_of("toy2024")
             (score,) = results.models[0].find("attention", "xa-xb")
-            verdict = verdict_of(claim, Finding(score.aer < 50, f"{score.aer:.1f}"))
+            found = REPRODUCED if score.aer < 50 else NOT_REPRODUCED
+            verdict = verdict_of(claim, Finding(found, numbers=f"{score.aer:.1f}"))
             return Built([verdict], [], [("layer", "1")], [], {"error_rates": []}, {"aer": score.aer})
         """,
 }

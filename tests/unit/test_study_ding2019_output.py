@@ -17,7 +17,7 @@ from alignlens.display.sentences import Side
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines
 from alignlens.io.matrices import MatrixWriter
-from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
+from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
 from alignlens.studies.contract import AskedModel
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.labels import label_changes
@@ -128,13 +128,20 @@ def test_the_verb_writes_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
         for stem in ("figure1-demo", "figure2-demo", "figure3-demo", "samples")
         for kind in ("svg", "png")
     }
-    assert tables | drawn | {"claims.csv", "claims.md", "samples.csv", "index.html", "summary.json"} <= names
+    files = {"claims.csv", "claims.md", "comparisons.csv", "samples.csv", "index.html", "summary.json"}
+    assert tables | drawn | files <= names
     assert summary == json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert sum(summary["claims"].values()) == len(claims_of("ding2019"))
     with (out / "claims.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert [entry["verdict"] for entry in rows] == list(summary["verdicts"].values())
+    with (out / "comparisons.csv").open(encoding="utf-8", newline="") as file:
+        compared = list(csv.DictReader(file))
+    assert tuple(compared[0]) == COMPARISON_COLUMNS
+    for outcome in ("held", "failed", "within noise"):
+        of_claim = sum(int(entry[outcome.replace(" ", "_")]) for entry in rows if entry["id"] == "D01")
+        assert of_claim == sum(entry["claim"] == "D01" and entry["outcome"] == outcome for entry in compared)
     page = (out / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/svg+xml") == 4
     assert all(claim.id in page for claim in claims_of("ding2019"))
@@ -143,7 +150,13 @@ def test_the_verb_writes_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
     (started,) = (event for event in journal if event["event"] == "run")
     assert started["experiment"] == "ding2019"
     recorded = {event["path"] for event in journal if event["event"] == "artifact"}
-    assert {"table1.csv", "claims.csv", "figure1-demo.svg"} <= recorded
+    assert {"table1.csv", "claims.csv", "comparisons.csv", "figure1-demo.svg"} <= recorded
+    measured = {
+        name: value for event in journal if event["event"] == "metrics" for name, value in event["values"].items()
+    }
+    counts = {f"claims_{name.replace(' ', '_')}": count for name, count in summary["claims"].items()}
+    assert {name: measured[name] for name in counts} == counts
+    assert "claims_undecided" in counts
 
 
 def test_the_verb_needs_results(tmp_path: Path) -> None:

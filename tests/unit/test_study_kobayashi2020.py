@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ding2019_results import row, write_model
+from ding2019_results import row, write_model, write_scored
 
 from alignlens.cli import study
-from alignlens.io.atomic import write_json
 from alignlens.io.matrices import MatrixWriter
-from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, Verdict, claims_of
+from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED, Verdict, claims_of
 from alignlens.studies.contract import AskedModel
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.heads import correlations
@@ -72,7 +71,7 @@ def write_aligner(folder: Path, name: str, aer: float) -> None:
         "sentences": 508,
         "rows": [row("attention", "grow-diag-lilt", aer)],
     }
-    write_json(folder / "scores" / "deen" / name / "offline" / "all" / "metrics.json", content)
+    write_scored(folder / "scores" / "deen" / name / "offline" / "all" / "metrics.json", content)
 
 
 @pytest.fixture
@@ -265,7 +264,7 @@ def test_the_verb_writes_everything(released: Path, capsys: pytest.CaptureFixtur
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS
     assert [entry["verdict"] for entry in rows] == list(summary["verdicts"].values())
-    assert summary["claims"] == {REPRODUCED: 6, NOT_REPRODUCED: 1, NOT_TESTABLE: 9}
+    assert summary["claims"] == {REPRODUCED: 6, NOT_REPRODUCED: 1, UNDECIDED: 0, NOT_TESTABLE: 9}
     page = (out / "index.html").read_text(encoding="utf-8")
     places = [page.index(f">{claim.id}<") for claim in claims_of("kobayashi2020")]
     assert all(first < second for first, second in pairwise(places))

@@ -90,7 +90,7 @@ def test_the_study_ends_in_tables_and_claims(finished: Workspace) -> None:
     folder = finished.results / "ding2019"
     claims = list(csv.DictReader((folder / "claims.csv").read_text().splitlines()))
     assert [claim["id"] for claim in claims] == [f"D{number:02d}" for number in range(1, 24)]
-    assert {claim["verdict"] for claim in claims} <= {"reproduced", "not reproduced", "not testable here"}
+    assert {claim["verdict"] for claim in claims} <= {"reproduced", "not reproduced", "undecided", "not testable here"}
     for name in ("table1", "table2", "table3"):
         assert (folder / f"{name}.csv").read_text().count("\n") > 2
     assert (folder / "index.html").is_file()
@@ -117,18 +117,20 @@ def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
     folder = "attributions/tiny/lstm/1/free"
-    scores, metrics = f"{folder}/xa-xb/scores", f"{folder}/metrics.json"
+    scores, metrics, sentences = f"{folder}/xa-xb/scores", f"{folder}/metrics.json", f"{folder}/sentences.npz"
     shutil.rmtree(copy.results / scores)
     (copy.results / metrics).unlink()
+    (copy.results / sentences).unlink()
     (copy.folder / "tiny.yaml").write_text(
         yaml.safe_dump({**TINY, "attribution": {**TINY["attribution"], "shards": 2}})
     )
-    wanted = (f"results/tiny/{scores}", f"results/tiny/{metrics}")
+    wanted = (f"results/tiny/{scores}", f"results/tiny/{metrics}", f"results/tiny/{sentences}")
     planned = copy.snakemake("--cores", "all", "--rerun-triggers", "mtime", "--", *wanted).stderr
     assert {"attribute_shard", "score_methods_shard"} <= set(re.findall(r"\w+", planned))
     for path in (finished.results / scores).iterdir():
         assert (copy.results / scores / path.name).read_bytes() == path.read_bytes(), path.name
-    assert (copy.results / metrics).read_bytes() == (finished.results / metrics).read_bytes()
+    for name in (metrics, sentences):
+        assert (copy.results / name).read_bytes() == (finished.results / name).read_bytes(), name
 
 
 def test_several_gpus_train_together(workspace: Workspace) -> None:

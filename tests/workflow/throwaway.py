@@ -98,8 +98,9 @@ class Workspace:
         patterns += ("models/**/model/weights.safetensors", "models/**/model/curves.csv")
         patterns += ("translations/**/test.txt", "translations/**/bleu.json", "translations/**/forced.tsv")
         patterns += ("attributions/**/scores/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
+        patterns += ("attributions/**/sentences.npz",)
         patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv")
-        patterns += ("scores/**/metrics.json", "scores/**/sentences.csv", "report/aer.tex", "report/heatmap-*.svg")
+        patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}
 

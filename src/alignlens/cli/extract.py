@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,11 @@ from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_lengths
+from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_entropies, write_lengths
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
 from alignlens.errors import InputError
-from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
+from alignlens.io.atomic import atomic_directory, check_replaceable
 from alignlens.io.matrices import Matrices
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, words
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     import argparse
 
     from numpy.typing import NDArray
+
+    from alignlens.metrics.entropy import Entropy
 
     Owners = list[NDArray[np.int64]]
 
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="folder for METHOD.EXTRACTION.pharaoh and entropy.json; replaced as a whole",
+        help="folder for METHOD.EXTRACTION.pharaoh and entropies; replaced as a whole",
     )
     add_about(parser)
     parser.epilog = (
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
                         links = Alignment(links.keys, links.sentences)
                     write_links(folder / LinksName(method, extraction).file, links)
                 progress.advance()
-            write_json(folder / ENTROPY, entropies)
+            write_entropies(folder, entropies)
             sides = (target, source) if args.transpose else (source, target)
             write_lengths(folder, *(_word_counts(side) for side in sides))
         record.metrics({"sentences": len(scores), "methods": len(scores.names)})
@@ -116,12 +116,11 @@ def _matrices(scores: Matrices, method: str) -> Any:
     return (scores.matrix(method, number) for number in range(len(scores)))
 
 
-def _entropy(scores: Matrices, method: str) -> dict[str, float | None]:
+def _entropy(scores: Matrices, method: str) -> Entropy:
     try:
-        entropy = corpus_entropy(_matrices(scores, method), parse(method).spec.distribution)
+        return corpus_entropy(_matrices(scores, method), parse(method).spec.distribution)
     except ValueError as error:
         raise InputError(f"{method}, {error}.", scores.folder, advice="Make the scores again.") from None
-    return {key: None if math.isnan(value) else value for key, value in asdict(entropy).items()}
 
 
 def _check_shapes(scores: Matrices, source: Owners, target: Owners, begin: bool, args: argparse.Namespace) -> None:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from alignlens.alignment.extraction import EXTRACTIONS
 from alignlens.alignment.symmetrize import METHODS
 from alignlens.errors import InputError
+from alignlens.io.arrays import read_arrays, write_arrays
 from alignlens.io.atomic import write_json
 from alignlens.io.documents import read_json, taking
 from alignlens.io.seals import read_seal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from alignlens.metrics.entropy import Entropy
 
 KIND = "folder of links"
 SUFFIX = ".pharaoh"
 ENTROPY = "entropy.json"
+ENTROPIES = "entropies.npz"
 LENGTHS = "lengths.json"
 _AGAIN = "Make the folder again with: alignlens extract."
 
@@ -60,6 +70,33 @@ def links_files(folder: Path) -> list[Path]:
     if not found:
         raise InputError(f"no *{SUFFIX} file.", folder, advice="Make it with: alignlens extract.")
     return found
+
+
+def write_entropies(folder: Path, found: Mapping[str, Entropy]) -> None:
+    """Writes how spread out the scores of every method are: of the corpus, and of every sentence."""
+    means = {method: _plain(entropy.means()) for method, entropy in found.items()}
+    write_json(folder / ENTROPY, means)
+    methods = sorted(found)
+    by_sentence = np.array([found[method].by_sentence for method in methods], dtype=np.float32)
+    write_arrays(folder / ENTROPIES, {"methods": np.array(methods, "U"), "by_sentence": by_sentence})
+
+
+def _plain(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    return {key: None if math.isnan(value) else value for key, value in numbers.items()}
+
+
+def sentence_entropies(folder: Path, methods: Sequence[str | None]) -> list[NDArray[np.float32] | None]:
+    """Returns the mean entropy of every sentence for each of some methods; None has none."""
+    path = folder / ENTROPIES
+    if all(method is None for method in methods):
+        return [None] * len(methods)
+    found = read_arrays(path, _AGAIN)
+    with taking(path, _AGAIN):
+        names, by_sentence = found["methods"], found["by_sentence"]
+        if names.dtype.kind != "U" or by_sentence.dtype.kind != "f" or by_sentence.ndim != 2:
+            raise ValueError("not the entropies of sentences")
+        by_method = dict(zip(map(str, names), by_sentence, strict=True))
+        return [None if method is None else by_method[method] for method in methods]
 
 
 def write_lengths(folder: Path, source: list[int], target: list[int]) -> None:

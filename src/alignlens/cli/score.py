@@ -17,7 +17,7 @@ from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
 from alignlens.cli.paths import Outputs
-from alignlens.cli.score_rows import add_interval, interval_of, score_rows
+from alignlens.cli.score_rows import add_interval, add_sentences, interval_of, score_rows
 from alignlens.errors import ConfigError
 from alignlens.io import values
 from alignlens.io.atomic import atomic_path, write_json
@@ -25,6 +25,7 @@ from alignlens.io.documents import read_json, taking
 from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.bootstrap import paired_test
+from alignlens.metrics.sentences import Sentences, row_name
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from alignlens.alignment.gold import Gold
     from alignlens.metrics.aer import Counts
 
-OUTPUTS = Outputs(files=("out", "per_sentence"))
+OUTPUTS = Outputs(files=("out", "per_sentence", "sentences"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--versus", help="second links file: paired bootstrap test of the first against it")
     add_interval(parser)
     parser.add_argument("--per-sentence", type=Path, metavar="CSV", help="write the scores of every sentence pair")
+    add_sentences(parser)
     parser.add_argument("--out", type=Path, help="write the result as JSON to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_about(parser)
@@ -95,6 +97,10 @@ def run(args: argparse.Namespace) -> None:
             result["rows"] = rows
         if args.per_sentence:
             _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
+        if args.sentences:
+            systems = list(counted.values())
+            of_rows = Sentences.of(list(map(row_name, rows)), systems, [None] * len(rows), len(gold))
+            of_rows.write(args.sentences)
         if args.out:
             write_json(args.out, {**result, "rows": rows})
         _record(journal, about, rows, args)

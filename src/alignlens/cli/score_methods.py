@@ -12,11 +12,11 @@ from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import ENTROPY, LinksName, links_files, read_lengths
+from alignlens.cli.links_folder import ENTROPY, LinksName, links_files, read_lengths, sentence_entropies
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
-from alignlens.cli.score_parts import PART, gathered_parts, part_facts, part_of
-from alignlens.cli.score_rows import add_interval, cause_columns, interval_of, score_rows
+from alignlens.cli.score_parts import PART, gathered, part_facts, part_of
+from alignlens.cli.score_rows import add_interval, add_sentences, cause_columns, interval_of, score_rows
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.errors import ConfigError, InputError, unknown_name
 from alignlens.io.atomic import write_json
@@ -24,16 +24,21 @@ from alignlens.io.documents import read_json
 from alignlens.io.text import check_equal_counts
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.causes import count_causes, read_causes
+from alignlens.metrics.sentences import Sentences, row_name
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from alignlens.alignment.gold import Gold
     from alignlens.cli.links_folder import Lengths
+    from alignlens.metrics.aer import Counts
     from alignlens.metrics.causes import Causes
 
-OUTPUTS = Outputs(files=("out",))
+OUTPUTS = Outputs(files=("out", "sentences"))
 _log = logging.getLogger("score-methods")
 _AGAINST_GOLD = ("aer", "aer_low", "aer_high", "precision", "recall", "f1", "links_count")
 _METRICS = (*_AGAINST_GOLD, "entropy", "score_mean", "cause_hits", "cause_low", "cause_high", "cause_chance")
@@ -79,8 +84,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a direction that explains the target side, the true causes of its words, and the source text",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
+    add_sentences(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_shards(parser, "files", "FILE")
+    group = add_shards(parser, "files", "FILE")
+    told = "their --sentences, if --sentences is wanted of the whole"
+    group.add_argument("--gather-sentences", nargs="+", type=Path, metavar="FILE", help=told)
     add_interval(parser)
     add_about(parser)
     parser.epilog = (
@@ -98,9 +106,11 @@ def run(args: argparse.Namespace) -> None:
     check_gathering(args, ("cell",))
     shard = shard_of(args.shard)
     with Journal(args.journal) as journal:
-        result = gathered_parts(args.gather) if args.gather else _scored(args, about, shard)
+        result, sentences = gathered(args) if args.gather else _scored(args, about, shard)
         if args.out:
             write_json(args.out, result)
+        if sentences is not None:
+            sentences.write(args.sentences)
         if PART in result:
             _record_part(journal, about, result["rows"])
         else:
@@ -111,8 +121,10 @@ def run(args: argparse.Namespace) -> None:
         _print(result["rows"])
 
 
-def _scored(args: argparse.Namespace, about: dict[str, Any], shard: tuple[int, int]) -> dict[str, Any]:
-    """Returns the table of all links files of all folders, or of a part of them."""
+def _scored(
+    args: argparse.Namespace, about: dict[str, Any], shard: tuple[int, int]
+) -> tuple[dict[str, Any], Sentences | None]:
+    """Returns the table of all links files of all folders, or of a part of them, and its sentences if wanted."""
     interval = interval_of(args)
     cells = [Cell.of(text) for text in args.cell]
     golds = {path: read_gold(path, base=0) for path in dict.fromkeys(cell.gold for cell in cells)}
@@ -121,21 +133,27 @@ def _scored(args: argparse.Namespace, about: dict[str, Any], shard: tuple[int, i
     files = [(cell, path) for cell in cells for path in links_files(cell.folder)]
     _check_once(files)
     chosen = part_of(files, shard)
-    rows = [
-        row
-        for cell in cells
-        for row in _rows(
-            cell, [path for owner, path in chosen if owner is cell], golds[cell.gold], causes.get(cell.name), interval
-        )
-    ]
-    return {
+    rows: list[dict[str, Any]] = []
+    systems: list[Counts] = []
+    entropies: list[NDArray[np.float32] | None] = []
+    for cell in cells:
+        paths = [path for owner, path in chosen if owner is cell]
+        mine, counted = _rows(cell, paths, golds[cell.gold], causes.get(cell.name), interval)
+        rows, systems = rows + mine, systems + counted
+        methods = [row["method"] if row["kind"] == "direction" else None for row in mine]
+        entropies += sentence_entropies(cell.folder, methods) if args.sentences else []
+    sentences = len(next(iter(golds.values())))
+    result = {
         **{key: value for key, value in about.items() if key != "shard"},
         **({"seed": int(about["seed"])} if str(about.get("seed")).isdecimal() else {}),
         **part_facts(shard),
-        "sentences": len(next(iter(golds.values()))),
+        "sentences": sentences,
         "interval": interval,
         "rows": rows,
     }
+    if args.sentences is None:
+        return result, None
+    return result, Sentences.of(list(map(row_name, rows)), systems, entropies, sentences)
 
 
 def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[str, Causes]:
@@ -152,8 +170,8 @@ def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[
 
 def _rows(
     cell: Cell, paths: list[Path], gold: Gold, causes: Causes | None, interval: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Returns one row per links file, some or all of a folder."""
+) -> tuple[list[dict[str, Any]], list[Counts]]:
+    """Returns one row per links file, some or all of a folder, and what was counted in it."""
     lengths = _lengths(cell, causes)
     files = [(path, LinksName.of(path)) for path in paths]
     entropies = _entropies(cell.folder) if any(name.symmetrization is None for _, name in files) else {}
@@ -180,7 +198,8 @@ def _rows(
                 **cause_columns(None if causes is None or symmetrised else count_causes(links, causes), interval),
             }
         )
-    return [{**first, **second} for first, second in zip(described, score_rows(systems, gold, interval), strict=True)]
+    scored = score_rows(systems, gold, interval)
+    return [{**first, **second} for first, second in zip(described, scored, strict=True)], systems
 
 
 def _check_once(files: list[tuple[Cell, Path]]) -> None:

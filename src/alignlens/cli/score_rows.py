@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.numbers import count, real, seed
@@ -25,6 +26,12 @@ def add_interval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
     parser.add_argument("--samples", type=count(RESAMPLES), default=1000, help="bootstrap samples (default 1000)")
     parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
+
+
+def add_sentences(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for what is compared in pairs later."""
+    told = "write the counts of every row and sentence pair, for paired comparisons (.npz)"
+    parser.add_argument("--sentences", type=Path, metavar="FILE", help=told)
 
 
 def interval_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
-def add_shards(parser: argparse.ArgumentParser, part: str, metavar: str) -> None:
-    """Adds --shard and --gather; ``part`` says what a part leaves behind."""
+def add_shards(parser: argparse.ArgumentParser, part: str, metavar: str) -> argparse._ArgumentGroup:
+    """Adds --shard and --gather and returns their group; ``part`` says what a part leaves behind."""
     group = parser.add_argument_group("in parts, for several machines; together they are the bytes of one run")
     group.add_argument("--shard", default="1/1", metavar="K/N", help="only part K of N, counted from 1")
     group.add_argument("--gather", nargs="+", type=Path, metavar=metavar, help=f"put the {part} of all parts together")
+    return group
 
 
 def shard_of(text: str) -> tuple[int, int]:

@@ -75,13 +75,14 @@ def run(args: argparse.Namespace) -> None:
 def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
     """Writes the verdicts, and the page that has everything."""
     from alignlens.display.render import latex, markdown
-    from alignlens.studies.claims import COLUMNS, records
+    from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, comparison_records, records
     from alignlens.studies.files import write_csv
     from alignlens.studies.page import study_page
     from alignlens.studies.shown import claims_table
 
     shown = claims_table(study.name, built.verdicts)
     write_csv(out / "claims.csv", COLUMNS, records(built.verdicts))
+    write_csv(out / "comparisons.csv", COMPARISON_COLUMNS, comparison_records(built.verdicts))
     write_text(out / "claims.md", markdown(shown))
     write_text(out / "claims.tex", latex(shown))
     page = study_page(study, preset, built.verdicts, built.sections, built.facts)
@@ -103,17 +104,19 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
         "models": list(dict.fromkeys(run.model for run in results.models)),
         "intervals": list(results.intervals),
         **built.summary,
-        "tables": [f"{stem}.csv" for stem in (*built.tables, "claims")],
+        "tables": [f"{stem}.csv" for stem in (*built.tables, "claims", "comparisons")],
         "figures": sorted(path.name for path in out.glob("*.svg")),
     }
 
 
 def _told(summary: Mapping[str, Any]) -> str:
-    reproduced, missed, untested = summary["claims"].values()
-    failed = [claim for claim, verdict in summary["verdicts"].items() if verdict == "not reproduced"]
-    lines = [
-        f"Claims reproduced: {reproduced} of {reproduced + missed} that can be tested here ({untested} cannot).",
-        *([f"Not reproduced: {', '.join(failed)}."] if failed else []),
-        f"Study: {summary['page']}",
-    ]
-    return "\n".join(lines)
+    from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED
+
+    counts = summary["claims"]
+    untested = counts[NOT_TESTABLE]
+    tested = sum(counts.values()) - untested
+    lines = [f"Claims reproduced: {counts[REPRODUCED]} of {tested} that can be tested here ({untested} cannot)."]
+    for verdict in (NOT_REPRODUCED, UNDECIDED):
+        if found := [claim for claim, each in summary["verdicts"].items() if each == verdict]:
+            lines.append(f"{verdict.capitalize()}: {', '.join(found)}.")
+    return "\n".join([*lines, f"Study: {summary['page']}"])

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tokenize
-import zipfile
-import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignlens.errors import InputError
 from alignlens.io import values
+from alignlens.io.arrays import read_arrays
 from alignlens.io.documents import read_json, taking
-from alignlens.io.seals import Seal, read_seal, verify
+from alignlens.io.seals import Seal, read_seal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,22 +20,6 @@ if TYPE_CHECKING:
 STATISTICS, POINTS = "statistics.json", "points.npz"
 KIND = "folder of encoder statistics"
 _ADVICE = "Delete its folder and make it again with: alignlens encoder, or run the pipeline again."
-# What numpy raises for damage; a damaged number asks for any amount of memory.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    SyntaxError,
-    OverflowError,
-    MemoryError,
-)
 _CATEGORIES = {"[CLS]", "[SEP]", "END", "BEGIN", "punctuation", "other"}
 _SPREAD = ("mean", "deviation", "cv", "max", "min")
 #: Columns of the sample of triples, and of token occurrences.
@@ -55,7 +36,7 @@ def read_encoder_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[
     with taking(path, _ADVICE):
         _check_statistics(statistics)
     path = folder / POINTS
-    points = _read_points(path)
+    points = read_arrays(path, _ADVICE)
     with taking(path, _ADVICE):
         _check_points(points, len(statistics["categories"]))
     return statistics, points
@@ -122,19 +103,6 @@ def _check_array(content: Mapping[str, Any], key: str, shape: tuple[int, ...], m
         raise ValueError(f"{key} is not a list of {shape[0]}")
     for place in range(shape[0]):
         _check_array({key: value[place]}, key, shape[1:], missing)
-
-
-def _read_points(path: Path) -> dict[str, NDArray[Any]]:
-    verify(path)
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            # Of a file that is an array, and no archive of arrays, np.load returns the array.
-            return dict(content)
-    except FileNotFoundError:
-        raise InputError("no such file.", path, advice=_ADVICE) from None
-    except _DAMAGE as error:
-        problem = f"not an archive of arrays ({' '.join(str(error).split())[:200] or type(error).__name__})."
-        raise InputError(problem, path, advice=_ADVICE) from None
 
 
 def _check_points(points: Mapping[str, NDArray[Any]], categories: int) -> None:

@@ -57,7 +57,7 @@ def aer_intervals(systems: Sequence[Counts], level: float = 95, samples: int = 1
     values = np.concatenate(
         [
             _aer((weights.astype(np.float64) @ table).reshape(-1, 4)).reshape(-1, len(systems))
-            for weights in _resamples(systems[0], samples, seed)
+            for weights in resamples(len(systems[0].per_sentence), samples, seed)
         ]
     )
     low, high = np.nanpercentile(values, [(100 - level) / 2, (100 + level) / 2], axis=0).tolist()
@@ -71,7 +71,7 @@ def paired_test(first: Counts, second: Counts, level: float = 95, samples: int =
     differences = np.concatenate(
         [
             _aer(weights @ first.per_sentence) - _aer(weights @ second.per_sentence)
-            for weights in _resamples(first, samples, seed)
+            for weights in resamples(len(first.per_sentence), samples, seed)
         ]
     )
     low, high = np.nanpercentile(differences, [(100 - level) / 2, (100 + level) / 2]).tolist()
@@ -82,10 +82,9 @@ def paired_test(first: Counts, second: Counts, level: float = 95, samples: int =
     return PairedTest(observed, low, high, p_value, level, samples, seed)
 
 
-def _resamples(counts: Counts, samples: int, seed: int) -> Iterator[NDArray[np.int64]]:
+def resamples(sentences: int, samples: int, seed: int) -> Iterator[NDArray[np.int64]]:
     """Yields how often each sentence is drawn in each resampled corpus: at most 64 samples x sentences."""
     generator = np.random.default_rng(seed)
-    sentences = counts.per_sentence.shape[0]
     for done in range(0, samples, _SAMPLES_AT_ONCE):
         rows = min(_SAMPLES_AT_ONCE, samples - done)
         drawn = generator.integers(0, sentences, size=(rows, sentences))

@@ -27,6 +27,12 @@ class Entropy:
     rows: int
     score_mean: float
     """Mean over all entries, END included: tells layers apart whose scores do not sum to one."""
+    by_sentence: NDArray[np.float64]
+    """Mean over the rows of each sentence; ``nan`` for one without rows."""
+
+    def means(self) -> dict[str, float]:
+        """Returns all that is about the whole corpus, by name."""
+        return {name: getattr(self, name) for name in ("sentence_mean", "row_mean", "rows", "score_mean")}
 
 
 def row_entropies(matrix: NDArray[np.floating], distribution: bool = True) -> NDArray[np.float64]:
@@ -57,12 +63,13 @@ def corpus_entropy(matrices: Iterable[NDArray[np.floating]], distribution: bool 
             entropies = row_entropies(matrix, distribution)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
+        means.append(float(entropies.mean()) if entropies.size else math.nan)
         if entropies.size:
-            means.append(float(entropies.mean()))
             total += float(entropies.sum())
             count += entropies.size
             scores += float(matrix.sum(dtype=np.float64))
             entries += matrix.size
     if not count:
-        return Entropy(math.nan, math.nan, 0, math.nan)
-    return Entropy(math.fsum(means) / len(means), total / count, count, scores / entries)
+        return Entropy(math.nan, math.nan, 0, math.nan, np.array(means))
+    known = [mean for mean in means if not math.isnan(mean)]
+    return Entropy(math.fsum(known) / len(known), total / count, count, scores / entries, np.array(means))

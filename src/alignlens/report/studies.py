@@ -11,13 +11,13 @@ from urllib.parse import quote
 from alignlens.display.render import Cell, Table, html
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
+from alignlens.studies.claims import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 SUMMARY, PAGE = "summary.json", "index.html"
-_VERDICTS = ("reproduced", "not reproduced", "not testable here")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_study(path: Path) -> StudySummary:
             title=values.text(content, "title"),
             # The folder may have moved since the summary was written.
             page=path.parent / PAGE,
-            claims={verdict: values.whole(claims, verdict) for verdict in _VERDICTS},
+            claims={verdict: values.whole(claims, verdict) for verdict in VERDICTS},
             datasets=tuple(_dataset(entry) for entry in values.mappings(content, "error_rates")),
             intervals=values.texts(content, "intervals"),
         )
@@ -131,9 +131,11 @@ def _cell(cell: ErrorRate, lowest: float) -> Cell:
 
 def claims_told(study: StudySummary) -> str:
     """Returns what became of the claims, in one line."""
-    reproduced, missed, untested = (study.claims[verdict] for verdict in _VERDICTS)
-    total = reproduced + missed + untested
-    return f"{reproduced} of {total} claims reproduced, {missed} not, {untested} not testable here"
+    reproduced, missed, undecided, untested = (study.claims[verdict] for verdict in VERDICTS)
+    total = reproduced + missed + undecided + untested
+    return (
+        f"{reproduced} of {total} claims reproduced, {missed} not, {undecided} undecided, {untested} not testable here"
+    )
 
 
 def studies_part(studies: Sequence[StudySummary], page: Path) -> list[dict[str, Any]]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from alignlens.io.tables import read_table
 from alignlens.studies.registry import study_of
+from alignlens.studies.tally import FAILED, HELD, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from alignlens.studies.tally import Tally
+REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+NOT_TESTABLE = "not testable here"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, UNDECIDED, NOT_TESTABLE)
+COLUMNS = (
+    "id", "claim", "verdict", "held", "failed", "within_noise", "exact", "by_dataset", "numbers", "details", "reason",
+    "test", "pass_rule", "published", "priority",
+)  # fmt: skip
+COMPARISON_COLUMNS = ("claim", "dataset", "column", "what", "claimed", "margin", "low", "high", "outcome")
 
-REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE = "reproduced", "not reproduced", "not testable here"
-COLUMNS = ("id", "claim", "verdict", "numbers", "reason", "test", "pass_rule", "published", "priority", "by_dataset")
+Rule = Callable[[int, int], bool]
+"""Whether a claim holds if this many cases of so many do. The more hold, the better for the claim: always."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +54,57 @@ def published_rows(study: str, name: str, columns: Sequence[str] = ()) -> list[d
     return read_table(study_of(study).folder / "printed" / name, "Install alignlens again.", columns)
 
 
+def every(held: int, total: int) -> bool:
+    """The rule that all cases must hold."""
+    return held == total
+
+
+def more_than(share: float) -> Rule:
+    """Returns the rule that more than a share of the cases must hold."""
+    return lambda held, total: held > share * total
+
+
+def at_least(number: int) -> Rule:
+    """Returns the rule that some cases must hold."""
+    return lambda held, total: held >= number
+
+
+def verdict(rule: Rule, outcomes: Iterable[str]) -> str:
+    """Returns what a rule says to the outcomes of cases, if noise cannot change it.
+
+    All cases within noise are taken to hold, then to fail. Every rule is such that a case that holds never counts
+    against the claim, so that all other ways lie between these two. What is no such rule ("between 8 and 22") is
+    written as comparisons that must all hold.
+    """
+    found = list(outcomes)
+    if not found:
+        return NOT_TESTABLE
+    sure, possible = found.count(HELD), len(found) - found.count(FAILED)
+    worst, best = rule(sure, len(found)), rule(possible, len(found))
+    return UNDECIDED if worst != best else REPRODUCED if worst else NOT_REPRODUCED
+
+
+def all_of(verdicts: Iterable[str]) -> str:
+    """Returns the verdict on a claim all of whose parts must be reproduced; those that nobody can test do not count."""
+    found = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in found), NOT_TESTABLE)
+
+
+def any_of(verdicts: Iterable[str]) -> str:
+    """Returns the verdict on a claim one of whose parts must be reproduced, in the same way."""
+    found = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (REPRODUCED, UNDECIDED, NOT_REPRODUCED) if name in found), NOT_TESTABLE)
+
+
 @dataclass(frozen=True)
 class Finding:
-    """What a test found; ``passed`` is None where the numbers for it are missing."""
+    """What a test found; not testable where the numbers for it are missing."""
 
-    passed: bool | None
+    verdict: str = NOT_TESTABLE
+    tally: Tally = field(default_factory=Tally)
     numbers: str = ""
-    by_dataset: str = ""
+    details: str = ""
+    """Numbers of each dataset."""
     remark: str = ""
 
 
@@ -60,38 +114,59 @@ class Verdict:
 
     claim: Claim
     verdict: str
-    numbers: str
-    reason: str
-    by_dataset: str
+    tally: Tally = field(default_factory=Tally)
+    numbers: str = ""
+    details: str = ""
+    reason: str = ""
 
-    def record(self) -> dict[str, str]:
+    @property
+    def by_dataset(self) -> str:
+        """How many comparisons held, failed and are within noise in each dataset."""
+        return self.tally.by_dataset()
+
+    def record(self) -> dict[str, Any]:
         """Returns the verdict as a row of claims.csv."""
-        values = {name: getattr(self.claim, name) for name in COLUMNS if hasattr(self.claim, name)}
-        mine = {name: getattr(self, name) for name in ("verdict", "numbers", "reason", "by_dataset")}
-        return {name: {**values, **mine}[name] for name in COLUMNS}
+        counts = {outcome.replace(" ", "_"): count for outcome, count in self.tally.counts().items()}
+        found = {**vars(self.claim), **vars(self), **counts, "claim": self.claim.claim}
+        return {name: {**found, "exact": self.tally.exact, "by_dataset": self.by_dataset}[name] for name in COLUMNS}
+
+    def comparisons(self) -> list[dict[str, Any]]:
+        """Returns rows of comparisons.csv: positive margins are on the side of the claim."""
+        return [
+            {
+                "claim": self.claim.id,
+                **vars(case.place),
+                "claimed": comparison.claimed,
+                **{name: _rounded(getattr(comparison, name)) for name in ("margin", "low", "high")},
+                "outcome": f"{comparison.outcome}, exact" if comparison.exact else comparison.outcome,
+            }
+            for case in self.tally.cases
+            for comparison in case.comparisons
+        ]
 
 
 def verdict_of(claim: Claim, finding: Finding, missing: str = "") -> Verdict:
     """Returns the verdict on a claim; ``missing`` says why there may be no finding."""
-    if finding.passed is None:
+    if finding.verdict == NOT_TESTABLE:
         reason = missing or finding.remark or "no cell has all the numbers that the test compares"
-        return Verdict(claim, NOT_TESTABLE, "", reason, "")
+        return Verdict(claim, NOT_TESTABLE, reason=reason)
     reason = "; ".join(part for part in (_not_in_print(claim, finding), finding.remark) if part)
-    verdict = REPRODUCED if finding.passed else NOT_REPRODUCED
-    return Verdict(claim, verdict, finding.numbers, reason, finding.by_dataset)
+    return Verdict(claim, finding.verdict, finding.tally, finding.numbers, finding.details, reason)
 
 
-def share(tally: Tally, more_than: float | None = None, unit: str = "cells", remark: str = "") -> Finding:
-    """Returns the finding of a count: all must hold, or more than a share."""
-    if not tally.total:
-        return Finding(None)
-    passed = tally.hits == tally.total if more_than is None else tally.hits > more_than * tally.total
-    return Finding(passed, tally.text(unit), tally.by_dataset(), remark)
+def counted_cases(tally: Tally, rule: Rule = every, unit: str = "cells", **more: str) -> Finding:
+    """Returns the finding of a claim about how many cases hold."""
+    return Finding(verdict(rule, outcomes(tally)), tally, **{"numbers": tally.text(unit), **more})
+
+
+def outcomes(tally: Tally) -> list[str]:
+    """Returns what became of every case."""
+    return [case.outcome for case in tally.cases]
 
 
 def counted(verdicts: Sequence[Verdict]) -> dict[str, int]:
     """Returns how many claims got each verdict."""
-    return {name: sum(item.verdict == name for item in verdicts) for name in (REPRODUCED, NOT_REPRODUCED, NOT_TESTABLE)}
+    return {name: sum(item.verdict == name for item in verdicts) for name in VERDICTS}
 
 
 def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -99,7 +174,16 @@ def records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     return [verdict.record() for verdict in verdicts]
 
 
+def comparison_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Returns the rows of comparisons.csv."""
+    return [row for verdict in verdicts for row in verdict.comparisons()]
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None
+
+
 def _not_in_print(claim: Claim, finding: Finding) -> str:
-    if finding.passed or claim.print_passes != "no":
+    if finding.verdict != NOT_REPRODUCED or claim.print_passes != "no":
         return ""
     return "the printed numbers do not pass this rule either"

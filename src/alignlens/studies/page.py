@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from alignlens import __version__
 from alignlens.display.pages import embedded_figures, page
 from alignlens.display.render import html
-from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, counted
+from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, UNDECIDED, counted
 from alignlens.studies.shown import claims_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
@@ -41,7 +41,6 @@ def study_page(
     """Returns the page: no server, no other file, nothing loaded from anywhere."""
     counts = counted(verdicts)
     core = counted([verdict for verdict in verdicts if verdict.claim.priority == "core"])
-    tested = counts[REPRODUCED] + counts[NOT_REPRODUCED]
     return page(
         Path(__file__).parent / "templates" / "study.html.j2",
         title=f"{study.title} · {preset}",
@@ -50,14 +49,15 @@ def study_page(
         cards=[
             {
                 "above": "claims reproduced",
-                "value": f"{counts[REPRODUCED]} of {tested}",
+                "value": f"{counts[REPRODUCED]} of {_tested(counts)}",
                 "below": "of those testable here",
             },
             {
                 "above": "core claims reproduced",
-                "value": f"{core[REPRODUCED]} of {core[REPRODUCED] + core[NOT_REPRODUCED]}",
+                "value": f"{core[REPRODUCED]} of {_tested(core)}",
                 "below": "of those testable here",
             },
+            {"above": "undecided", "value": str(counts[UNDECIDED]), "below": "within the noise of the test text"},
             {"above": "not testable here", "value": str(counts[NOT_TESTABLE]), "below": "for the reasons given below"},
         ],
         facts=facts,
@@ -73,3 +73,7 @@ def study_page(
             for section in sections
         ],
     )
+
+
+def _tested(counts: Mapping[str, int]) -> int:
+    return sum(counts.values()) - counts[NOT_TESTABLE]

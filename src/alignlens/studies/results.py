@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import parse
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
+from alignlens.io.limits import RESAMPLES
+from alignlens.metrics.sampled import Draws
+from alignlens.metrics.sentences import row_name
 from alignlens.studies.protocol import DEV, DING, FORCED, FREE, Protocol, published_pair
+from alignlens.studies.samples import SentenceFile, SentenceRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +49,8 @@ class Score:
     links: int
     entropy: float
     noise_seed: int
+    sentences: SentenceRow
+    """What was counted sentence by sentence."""
     score_mean: float = math.nan
     """Mean of all scores before links were read off them."""
     causes: CauseScore | None = None
@@ -112,6 +118,8 @@ class Results:
     models: tuple[ModelRun, ...] = ()
     aligners: tuple[AlignerRun, ...] = ()
     intervals: tuple[str, ...] = ()
+    draws: Draws = field(default_factory=Draws)
+    """How the intervals were drawn, and how differences are."""
     protocol: Protocol = field(default_factory=Protocol)
 
     def runs(
@@ -140,27 +148,28 @@ def read_results(folder: Path) -> Results:
     """Returns the scores below a results folder; what is not there is missing, what is damaged an InputError."""
     aligners, models = [], []
     datasets: dict[str, Dataset] = {}
-    intervals: list[str] = []
+    intervals: list[dict[str, Any]] = []
     noise: Counter[tuple[float, int]] = Counter()
     for path in [*sorted(folder.glob(ALIGNER_FILES)), *sorted(folder.glob(MODEL_FILES))]:
         content = read_json(path, _ADVICE)
         with taking(path, _ADVICE):
             dataset = _dataset(content)
             if "aligner" in content:
-                aligners.append(_aligner_run(content))
+                aligners.append(_aligner_run(content, _sentences(path, content)))
                 datasets.setdefault(dataset.name, dataset)
             else:
-                models.append(_model_run(content))
+                models.append(_model_run(content, _sentences(path, content)))
                 if content["decoding"] != DEV:  # it has sentences of its own
                     datasets[dataset.name] = dataset
                 noise.update(_noise(values.mappings(content, "rows")))
-            intervals.append(_interval(content))
+            intervals.append(interval_of(content))
     return Results(
         folder,
         tuple(datasets[name] for name in sorted(datasets)),
         tuple(sorted(models, key=lambda run: (run.dataset, run.model, _natural(run.seed), run.decoding))),
         tuple(aligners),
-        tuple(dict.fromkeys(text for text in intervals if text)),
+        tuple(dict.fromkeys(_told(found) for found in intervals if found)),
+        Draws(**next(filter(None, intervals), {})),
         Protocol(*noise.most_common(1)[0][0]) if noise else Protocol(),
     )
 
@@ -181,25 +190,34 @@ def _dataset(content: dict[str, Any]) -> Dataset:
     return Dataset(values.text(content, "dataset"), pair_of(content), values.whole(content, "sentences", least=1))
 
 
-def _aligner_run(content: dict[str, Any]) -> AlignerRun:
+def _sentences(path: Path, content: dict[str, Any]) -> SentenceFile:
+    names = tuple(map(row_name, values.mappings(content, "rows")))
+    return SentenceFile(path, names, values.whole(content, "sentences", least=1))
+
+
+def _aligner_run(content: dict[str, Any], file: SentenceFile) -> AlignerRun:
     return AlignerRun(
         dataset=values.text(content, "dataset"),
         aligner=values.text(content, "aligner"),
         text=values.text(content, "text"),
         size=values.name(content, "size"),
         train_pairs=values.whole(content, "train_pairs"),
-        scores={values.text(row, "links"): _score(row) for row in values.mappings(content, "rows")},
+        scores={
+            values.text(row, "links"): _score(row, SentenceRow(file, place))
+            for place, row in enumerate(values.mappings(content, "rows"))
+        },
     )
 
 
-def _model_run(content: dict[str, Any]) -> ModelRun:
+def _model_run(content: dict[str, Any], file: SentenceFile) -> ModelRun:
     if content["decoding"] not in (FORCED, FREE, DEV):
         raise ValueError(f"decoding {content['decoding']!r}")
     scores: dict[tuple[str, str, str], list[Score]] = {}
-    for row in values.mappings(content, "rows"):
+    for place, row in enumerate(values.mappings(content, "rows")):
         method, extraction, links = (values.text(row, name) for name in ("method", "extraction", "links"))
         parse(method)  # a name that nobody knows is damage
-        scores.setdefault((without_noise_seed(method), extraction, links), []).append(_score(row))
+        found = scores.setdefault((without_noise_seed(method), extraction, links), [])
+        found.append(_score(row, SentenceRow(file, place)))
     return ModelRun(
         dataset=values.text(content, "dataset"),
         model=values.text(content, "model"),
@@ -215,7 +233,7 @@ def without_noise_seed(method: str) -> str:
     return ",".join(part for part in method.split(",") if not part.startswith("seed="))
 
 
-def _score(row: dict[str, Any]) -> Score:
+def _score(row: dict[str, Any], sentences: SentenceRow) -> Score:
     parameters = values.mapping(row, "parameters") if "parameters" in row else {}
     return Score(
         aer=_percent(row, "aer"),
@@ -226,6 +244,7 @@ def _score(row: dict[str, Any]) -> Score:
         links=values.whole(row, "links_count"),
         entropy=_optional(row, "entropy"),
         noise_seed=values.whole(parameters, "seed") if "seed" in parameters else 1,
+        sentences=sentences,
         score_mean=_optional(row, "score_mean"),
         causes=_causes(row),
     )
@@ -251,13 +270,11 @@ def interval_of(content: dict[str, Any]) -> dict[str, Any]:
     if not {"level", "samples", "seed"} <= found.keys():
         return {}
     level = values.number(found, "level", 0, 100)
-    return {"level": level, "samples": values.whole(found, "samples"), "seed": values.whole(found, "seed")}
+    samples = values.whole(found, "samples", least=1, most=int(RESAMPLES.most))
+    return {"level": level, "samples": samples, "seed": values.whole(found, "seed")}
 
 
-def _interval(content: dict[str, Any]) -> str:
-    found = interval_of(content)
-    if not found:
-        return ""
+def _told(found: dict[str, Any]) -> str:
     return f"{found['level']:g} % bootstrap interval over sentences ({found['samples']} samples, seed {found['seed']})"
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
-from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
+from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,21 +56,25 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
                 Cell(
                     verdict.verdict,
                     strong=verdict.verdict == REPRODUCED,
-                    muted=verdict.verdict == NOT_TESTABLE,
+                    muted=verdict.verdict in (NOT_TESTABLE, UNDECIDED),
                     detail=verdict.reason,
                 ),
-                Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.by_dataset),
+                Cell(verdict.by_dataset or "–", muted=not verdict.by_dataset),
+                Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.details),
                 Cell(claim.published),
                 Cell(claim.pass_rule),
                 Cell(verdict.reason or "–", muted=not verdict.reason),
             ]
         )
-    header = ("id", "claim", "verdict", "ours", "in print", "passes if", "remark")
+    header = ("id", "claim", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
     notes = [
-        "Cells are columns of the tables for every dataset, model and seed; noise seeds are averaged within a cell. "
-        "claims.csv has the tests and the counts by dataset.",
+        "Cells are columns of the tables for every dataset and model; model seeds and noise seeds are averaged within "
+        "a cell. A comparison is within noise if the bootstrap interval of its difference holds zero (or the number "
+        "that it is compared with): sentences are drawn again, and model seeds where there are several. Exact ones "
+        "have no interval. claims.csv has the tests, comparisons.csv every difference with its interval.",
+        f"{UNDECIDED.capitalize()}: the verdict would change if comparisons within noise went the other way.",
         f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
     ]
     return Table(
-        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=7
+        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=8
     )

@@ -4,7 +4,7 @@
     attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/links/    {method}.{extraction}.pharaoh, entropy.json
     attributions/{dataset}/{model}/{seed}/forced/{direction}/cost.json     what methods cost by themselves; first seed
     attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
-    attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model, seed and decoding
+    attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model; sentences.npz: by sentence
     free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
 
 A decoding is ``forced`` (the reference), ``free`` (the model's own translation) or ``dev``: the reference of the dev

@@ -8,7 +8,7 @@
     translations/{dataset}/{direction}/{model}/{seed}/test.txt     with bleu.json; forced.json scores the reference
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
-    scores/{dataset}/{aligner}/{text}/{size}/metrics.json
+    scores/{dataset}/{aligner}/{text}/{size}/metrics.json          with sentences.npz: counts of every sentence
     attributions/, free/                                           see ``workflow.attribution_plan``
     encoders/, {study}/                                            see ``workflow.study_plan``
     report.html, report/                                           the page; its tables and figures

@@ -61,14 +61,15 @@ class StudyPlan:
             return []
         scored = set(self.plan.attribution.scored_datasets())
         aligners = [
-            str(self.plan.run_folder("scores", dataset.name, run) / "metrics.json")
+            self.plan.run_folder("scores", dataset.name, run)
             for dataset, run in self.plan.aligner_runs()
             if dataset.name in scored
         ]
         asked = self.plan.attribution.asked_by(name)
-        metrics = [self.plan.attribution.scores(run) for run in asked]
+        folders = [*(self.plan.attribution.folder(run) for run in asked), *aligners]
+        metrics = [str(folder / file) for folder in folders for file in ("metrics.json", "sentences.npz")]
         encoders = self.encoder_statistics() if self._encoders_of(name) is not None else []
-        return [*metrics, *aligners, *encoders, *self._bleu(asked), *self._matrices(asked), *self._texts()]
+        return [*metrics, *encoders, *self._bleu(asked), *self._matrices(asked), *self._texts()]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:
         """Returns how good the translations are that are attributed."""

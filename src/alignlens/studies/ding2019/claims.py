@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from alignlens.studies.claims import Claim, Finding, Verdict, claims_of, verdict_of
-from alignlens.studies.ding2019 import published, rules
-from alignlens.studies.ding2019.evidence import Evidence, entropy, error_rate
+from alignlens.metrics.sampled import Sampled
+from alignlens.studies.claims import (
+    Claim,
+    Finding,
+    Verdict,
+    all_of,
+    at_least,
+    claims_of,
+    every,
+    more_than,
+    outcomes,
+    verdict,
+    verdict_of,
+)
+from alignlens.studies.ding2019 import entropy_rules, published, rules
+from alignlens.studies.ding2019.evidence import Evidence
 from alignlens.studies.ding2019.labels import ATTENTION
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
 from alignlens.studies.ding2019.rules import architecture_order, better
 from alignlens.studies.protocol import ARCHITECTURES, FORCED, FREE
+from alignlens.studies.tally import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from alignlens.studies.ding2019.labels import LabelChange
     from alignlens.studies.results import Results
@@ -42,7 +56,7 @@ _UNSIGNED = ("li_grad", "li_smoothgrad", "ding_smoothgrad")
 RULES: dict[str, Rule] = {
     "D01": Rule(better("ding_smoothgrad", "attention"), methods=_SMOOTHED),
     "D02": Rule(better("ding_smoothgrad", "attention", decoding=FREE), methods=_SMOOTHED, decodings=(FREE,)),
-    "D03": Rule(better("ding_grad", "attention", ("fconv",), more_than=1 / 2), ("fconv",), _SALIENCY),
+    "D03": Rule(better("ding_grad", "attention", ("fconv",), rule=more_than(1 / 2)), ("fconv",), _SALIENCY),
     "D04": Rule(better("attention", "ding_grad", ("lstm", "transformer")), ("lstm", "transformer"), _SALIENCY),
     "D05": Rule(rules.penalty_by_architecture, _ALL, _SALIENCY),
     "D06": Rule(better("ding_smoothgrad", "ding_grad"), methods=("ding_grad", "ding_smoothgrad")),
@@ -59,11 +73,11 @@ RULES: dict[str, Rule] = {
     "D13": Rule(rules.ahead_of_fast_align, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
     "D14": Rule(rules.largest_lead, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
     "D15": Rule(architecture_order(("attention",)), _ALL, ("attention",)),
-    "D16": Rule(architecture_order(tuple(METHODS), more_than=2 / 3), _ALL, tuple(METHODS)),
-    "D17": Rule(rules.fewer_errors_when_free, methods=("attention",), decodings=_BOTH),
-    "D18": Rule(rules.flatter_with_noise, sigmas=SIGMAS, entropy=True),
-    "D19": Rule(rules.sharper_when_free, methods=("attention",), decodings=_BOTH, sigmas=SIGMAS, entropy=True),
-    "D20": Rule(rules.transformer_attention_is_sharpest, _ALL, ("attention",), _BOTH, entropy=True),
+    "D16": Rule(architecture_order(tuple(METHODS), more_than(2 / 3)), _ALL, tuple(METHODS)),
+    "D17": Rule(entropy_rules.fewer_errors_when_free, methods=("attention",), decodings=_BOTH),
+    "D18": Rule(entropy_rules.flatter_with_noise, sigmas=SIGMAS, entropy=True),
+    "D19": Rule(entropy_rules.sharper_when_free, methods=("attention",), decodings=_BOTH, sigmas=SIGMAS, entropy=True),
+    "D20": Rule(entropy_rules.transformer_attention_is_sharpest, _ALL, ("attention",), _BOTH, entropy=True),
     "D21": Rule(rules.middle_noise_is_best, ("transformer",), sigmas=(0.0, 0.15, 0.3)),
     "D22": Rule(rules.sign_matters, methods=("ding_grad", "ding_smoothgrad", "li_grad,reading=abs_dot")),
 }
@@ -77,12 +91,12 @@ def judge(results: Results, changes: Sequence[LabelChange] = ()) -> list[Verdict
 
 def _verdict(claim: Claim, evidence: Evidence, changes: Sequence[LabelChange]) -> Verdict:
     if claim.id == "D23":
-        finding, missing = depends_on_the_word(changes), _missing(evidence, Rule(rules.sign_matters))
+        finding, missing = depends_on_the_word(evidence, changes), _missing(evidence, Rule(rules.sign_matters))
         missing = missing or "no score matrices of the runner-up (label=runner_up) below attributions/"
     else:
         rule = RULES[claim.id]
         missing = _missing(evidence, rule)
-        finding = Finding(None) if missing else rule.test(evidence)
+        finding = Finding() if missing else rule.test(evidence)
     return verdict_of(claim, finding, missing)
 
 
@@ -98,10 +112,10 @@ def _missing(evidence: Evidence, rule: Rule) -> str:
         runs = evidence.runs(rule.architectures, decoding)
         if not runs:
             return f"no {decoding} decoding"
-        measure = entropy if rule.entropy else error_rate
+        measure = evidence.entropy if rule.entropy else evidence.rate
         wanted = [_method(evidence, name) for name in rule.methods] + [protocol.at_sigma(s) for s in rule.sigmas]
         for method in wanted:
-            if all(measure(run, method, links) is None for run in runs for links in _links(evidence, run.dataset)):
+            if all(measure(method, links)(run) is None for run in runs for links in _links(evidence, run.dataset)):
                 return f"{'no entropy of ' if rule.entropy else ''}{method}{'' if rule.entropy else ' was not run'}"
     found = {f"{run.aligner} {run.text}" for run in evidence.results.aligners}
     if absent := [name for name in rule.aligners if name not in found]:
@@ -118,29 +132,38 @@ def _links(evidence: Evidence, dataset: str) -> tuple[str, ...]:
     return evidence.columns(dataset, FREE)
 
 
-def depends_on_the_word(changes: Sequence[LabelChange]) -> Finding:
+def depends_on_the_word(evidence: Evidence, changes: Sequence[LabelChange]) -> Finding:
     """D23: attention never changes with the word, saliency sometimes does."""
-    attention = [change for change in changes if change.method == ATTENTION and change.pieces]
-    saliency = [change for change in changes if change.method != ATTENTION and change.pieces]
-    if not attention or not saliency:
-        return Finding(None)
+    attention, saliency = evidence.tally(), evidence.tally()
+    for change in changes:
+        place = Place(change.dataset, change.direction, f"{change.model} seed {change.seed} {change.method}")
+        if change.pieces and change.method == ATTENTION:
+            # A single change would refute it, so that there is nothing to draw again.
+            attention.add(place, attention.at_most(Sampled(change.changed / change.pieces), 0))
+        elif change.pieces:
+            saliency.add(place, saliency.above(_share(evidence, change), 0))
+    if not attention.total or not saliency.total:
+        return Finding()
     names = list(dict.fromkeys(change.method for change in changes))
     told = ", ".join(f"{name} {_rate(change for change in changes if change.method == name)}" for name in names)
-    datasets = sorted({change.dataset for change in changes})
-    by_dataset = "; ".join(
+    details = "; ".join(
         f"{dataset} "
         + ", ".join(
             f"{name} {_rate(change for change in changes if (change.dataset, change.method) == (dataset, name))}"
             for name in names
         )
-        for dataset in datasets
+        for dataset in sorted({change.dataset for change in changes})
     )
-    same = not any(change.changed for change in attention)
-    changing = {change.method for change in saliency if change.changed} == {change.method for change in saliency}
-    return Finding(same and changing, f"best source piece changes: {told}", by_dataset)
+    both = all_of((verdict(every, outcomes(attention)), verdict(at_least(1), outcomes(saliency))))
+    return Finding(both, attention + saliency, f"best source piece changes: {told}", details)
 
 
-def _rate(changes: Any) -> str:
+def _share(evidence: Evidence, change: LabelChange) -> Sampled:
+    samples = evidence.results.draws.ratio(change.by_sentence[:, 1], change.by_sentence[:, 0])
+    return Sampled(change.changed / change.pieces, samples)
+
+
+def _rate(changes: Iterable[LabelChange]) -> str:
     found = list(changes)
     pieces = sum(change.pieces for change in found)
     return f"{100 * sum(change.changed for change in found) / pieces:.1f} %" if pieces else "not run"

@@ -1,18 +1,22 @@
-"""Measured numbers as the claims need them: one value per model, seed and column, counted over many cells."""
+"""Measured numbers as the claims need them: one value per model and column, and how much it varies."""
 
 from __future__ import annotations
 
-import math
-from statistics import fmean
 from typing import TYPE_CHECKING
 
+from alignlens.metrics.sampled import mean_of
 from alignlens.studies.ding2019.layout import ALIGNERS, METHODS
 from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED, GROW_DIAG_FINAL
+from alignlens.studies.samples import Samples
+from alignlens.studies.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from alignlens.metrics.sampled import Sampled
     from alignlens.studies.results import Dataset, ModelRun, Results
+
+    Measure = Callable[[ModelRun], Sampled | None]
 
 
 class Evidence:
@@ -21,7 +25,12 @@ class Evidence:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.datasets = {dataset.name: dataset for dataset in results.datasets}
+        self.samples = Samples(results.draws)
         self._runs = {(run.dataset, run.model, run.seed, run.decoding): run for run in results.models}
+
+    def tally(self) -> Tally:
+        """Returns an empty tally at the level of the results."""
+        return Tally(self.results.draws.level)
 
     def architectures(self) -> list[str]:
         """Returns the architectures of the paper that have results, in its order."""
@@ -33,6 +42,13 @@ class Evidence:
         directions = (dataset if not isinstance(dataset, str) else self.datasets[dataset]).directions
         return (*directions, BIDIR) if decoding == FORCED else directions
 
+    def models(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[list[ModelRun]]:
+        """Returns the runs of each model of some architectures, of all of them by default: one run per seed."""
+        found: dict[tuple[str, str], list[ModelRun]] = {}
+        for run in self.runs(architectures, decoding):
+            found.setdefault((run.dataset, run.model), []).append(run)
+        return list(found.values())
+
     def runs(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[ModelRun]:
         """Returns the runs of some architectures, of all of them by default."""
         wanted = architectures or tuple(ARCHITECTURES)
@@ -42,58 +58,62 @@ class Evidence:
         """Returns the same model and seed in another decoding."""
         return self._runs.get((run.dataset, run.model, run.seed, decoding))
 
-    def seeds(self, dataset: str) -> list[str]:
-        """Returns the seeds of the models of a dataset."""
-        return list(dict.fromkeys(run.seed for run in self.results.models if run.dataset == dataset))
-
-    def across(
-        self, dataset: str, seed: str, architecture: str, measure: Callable[[ModelRun], float | None], decoding: str
-    ) -> float | None:
+    def across(self, dataset: str, architecture: str, measure: Measure, decoding: str = FORCED) -> Sampled | None:
         """Returns a measure of an architecture: the mean over its models, mostly one."""
-        runs = [run for run in self.results.runs(dataset, architecture, decoding) if run.seed == seed]
-        return _mean(measure(run) for run in runs)
+        models = [runs for runs in self.models((architecture,), decoding) if runs[0].dataset == dataset]
+        return _mean(self.samples.over_seeds(runs, measure) for runs in models)
 
-    def aligner(self, dataset: str, published: str, column: str) -> float | None:
+    def aligner(self, dataset: str, published: str, column: str) -> Sampled | None:
         """Returns the error rate of the aligner that stands for a row of the paper."""
         line = next(line for line in ALIGNERS if line.published == published)
         run = self.results.aligner(dataset, line.aligner, line.text) if line.aligner else None
         score = run.scores.get(line.symmetrization if column == BIDIR else column) if run else None
-        return score.aer if score and not math.isnan(score.aer) else None
+        return self.samples.error_rate([score] if score else [])
 
-    def systems(self, dataset: str, column: str) -> dict[str, float]:
+    def systems(self, dataset: str, column: str) -> dict[str, Sampled]:
         """Returns the error rates of all rows of Table 1 but GIZA++, means over seeds."""
-        found: dict[str, float | None] = {}
+        found: dict[str, Sampled | None] = {}
         for architecture, title in ARCHITECTURES.items():
             for method, label in METHODS.items():
-                runs = self.results.runs(dataset, architecture, FORCED)
-                name = self.results.protocol.method(method)
-                found[f"{title} {label}"] = _mean(error_rate(run, name, column) for run in runs)
+                measure = self.rate(self.results.protocol.method(method), column)
+                found[f"{title} {label}"] = self.across(dataset, architecture, measure)
         for line in ALIGNERS:
             if line.in_paper and line.published != "giza":
                 found[line.label] = self.aligner(dataset, line.published, column)
         return {name: value for name, value in found.items() if value is not None}
 
+    def rate(self, method: str, column: str) -> Measure:
+        """Returns what measures the error rate of a method in a column."""
+        links = GROW_DIAG_FINAL if column == BIDIR else column
+        return lambda run: self.samples.error_rate(run.find(method, links))
 
-def error_rate(run: ModelRun, method: str, column: str) -> float | None:
-    """Returns the error rate of a method in a column, the mean over noise seeds."""
-    scores = run.find(method, GROW_DIAG_FINAL if column == BIDIR else column)
-    return _mean(score.aer for score in scores)
+    def entropy(self, method: str, direction: str) -> Measure:
+        """Returns what measures the entropy of a method in a direction."""
+        return lambda run: self.samples.entropy(run.find(method, direction))
+
+    def gap(self, method: str, other: str, column: str) -> Measure:
+        """Returns what measures how far a method is below another one."""
+        left, right = (self.rate(name, column) for name in (method, other))
+        return lambda run: gap_of(left(run), right(run))
+
+    def paired_gap(self, method: str, other: str, column: str) -> Measure:
+        """Returns what measures how far a method is below another under the same noise: noise seeds of both count."""
+        links = GROW_DIAG_FINAL if column == BIDIR else column
+
+        def gap(run: ModelRun) -> Sampled | None:
+            found = [run.find(name, links) for name in (method, other)]
+            shared = set.intersection(*({score.noise_seed for score in scores} for scores in found))
+            rates = (self.samples.error_rate(s for s in scores if s.noise_seed in shared) for scores in found)
+            return gap_of(*rates)
+
+        return gap
 
 
-def paired_rates(run: ModelRun, method: str, other: str, column: str) -> tuple[float | None, float | None]:
-    """Returns the error rates of two methods under the same noise: only noise seeds that both have count."""
-    links = GROW_DIAG_FINAL if column == BIDIR else column
-    found = [run.find(name, links) for name in (method, other)]
-    shared = set.intersection(*({score.noise_seed for score in scores} for scores in found))
-    left, right = (_mean(score.aer for score in scores if score.noise_seed in shared) for scores in found)
-    return left, right
+def gap_of(left: Sampled | None, right: Sampled | None) -> Sampled | None:
+    """Returns how far the left number is below the right one."""
+    return None if left is None or right is None else right - left
 
 
-def entropy(run: ModelRun, method: str, direction: str) -> float | None:
-    """Returns the entropy of a method in a direction, the mean over noise seeds."""
-    return _mean(score.entropy for score in run.find(method, direction))
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    return fmean(known) if known else None
+def _mean(values: Iterable[Sampled | None]) -> Sampled | None:
+    known = [value for value in values if value is not None]
+    return mean_of(known) if known else None

@@ -12,13 +12,15 @@ from alignlens.studies.protocol import FORCED
 from alignlens.studies.results import score_folder
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from alignlens.studies.results import Results
 
 ATTENTION = "attention"
 SALIENCY = ("ding_grad",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LabelChange:
     """How often the best source piece of a target piece changes with the word."""
 
@@ -27,8 +29,18 @@ class LabelChange:
     seed: str
     direction: str
     method: str
-    pieces: int
-    changed: int
+    by_sentence: NDArray[np.int64]
+    """Sentences x 2: target pieces, and how many of them have another best source piece."""
+
+    @property
+    def pieces(self) -> int:
+        """Target pieces of all sentences."""
+        return int(self.by_sentence[:, 0].sum())
+
+    @property
+    def changed(self) -> int:
+        """Target pieces whose best source piece changes."""
+        return int(self.by_sentence[:, 1].sum())
 
 
 def label_changes(results: Results) -> list[LabelChange]:
@@ -46,19 +58,18 @@ def label_changes(results: Results) -> list[LabelChange]:
                 other = results.protocol.method(name, label="runner_up")
                 if {plain, other} <= set(matrices.names):
                     counts = _changed(matrices, plain, other)
-                    found.append(LabelChange(run.dataset, run.model, run.seed, direction, name, *counts))
+                    found.append(LabelChange(run.dataset, run.model, run.seed, direction, name, counts))
     return found
 
 
-def _changed(matrices: Matrices, method: str, other: str) -> tuple[int, int]:
-    """Returns how many target pieces there are, and how many have another best source piece under ``other``."""
+def _changed(matrices: Matrices, method: str, other: str) -> NDArray[np.int64]:
+    """Returns how many target pieces a sentence has, and how many have another best source piece under ``other``."""
     begin = int(bool(matrices.facts.get("source_begin", False)))
-    pieces = changed = 0
-    for number in matrices.numbers.tolist():
+    counts = np.zeros((len(matrices), 2), dtype=np.int64)
+    for place, number in enumerate(matrices.numbers.tolist()):
         rows, columns = matrices.shape(number)
         if rows < 2 or columns < 2 + begin:
             continue
         best = [np.argmax(matrices.matrix(name, number)[:-1, begin:-1], axis=1) for name in (method, other)]
-        pieces += rows - 1
-        changed += int((best[0] != best[1]).sum())
-    return pieces, changed
+        counts[place] = rows - 1, (best[0] != best[1]).sum()
+    return counts

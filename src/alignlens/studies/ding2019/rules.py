@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from statistics import fmean
 from typing import TYPE_CHECKING
 
-from alignlens.studies.claims import Finding, share
-from alignlens.studies.ding2019.evidence import Evidence, entropy, error_rate, paired_rates
-from alignlens.studies.ding2019.layout import METHODS, SIGMAS
-from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED, FREE
-from alignlens.studies.tally import Place, Tally
+from alignlens.metrics.sampled import greatest_of, mean_of
+from alignlens.studies.claims import (
+    Finding,
+    all_of,
+    any_of,
+    at_least,
+    counted_cases,
+    every,
+    more_than,
+    outcomes,
+    verdict,
+)
+from alignlens.studies.ding2019.evidence import Evidence, gap_of
+from alignlens.studies.ding2019.layout import SIGMAS
+from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED
+from alignlens.studies.tally import HELD, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from alignlens.studies.results import ModelRun
+    from alignlens.metrics.sampled import Sampled
+    from alignlens.studies.claims import Rule
 
 GIZA_NOTE = (
     "GIZA++ is IBM4 of sil-thot here; Zenkel et al. is not run, and eflomal, which the paper does not have, is left out"
@@ -24,290 +35,238 @@ GIZA_NOTE = (
 _RO_EN = frozenset({"ro", "en"})
 
 
-def _below(left: float | None, right: float | None) -> bool | None:
-    return None if left is None or right is None else left < right
-
-
-def _pairs(
+def _gaps(
     evidence: Evidence, method: str, other: str, architectures: Sequence[str] = (), decoding: str = FORCED
-) -> Iterator[tuple[Place, float | None, float | None]]:
-    """Yields the error rates of two methods in every cell of every model."""
-    names = [evidence.results.protocol.method(name) for name in (method, other)]
-    for run in evidence.runs(architectures, decoding):
-        for column in evidence.columns(run.dataset, decoding):
-            left, right = (error_rate(run, name, column) for name in names)
-            yield Place(run.dataset, column, run.seed, run.model), left, right
+) -> Iterator[tuple[Place, Sampled | None]]:
+    """Yields how far a method is below another one in every cell of every model, mean over seeds."""
+    first, second = (evidence.results.protocol.method(name) for name in (method, other))
+    for runs in evidence.models(architectures, decoding):
+        for column in evidence.columns(runs[0].dataset, decoding):
+            gap = evidence.gap(first, second, column)
+            yield Place(runs[0].dataset, column, runs[0].model), evidence.samples.over_seeds(runs, gap)
 
 
 def better(
-    method: str,
-    other: str,
-    architectures: Sequence[str] = (),
-    decoding: str = FORCED,
-    more_than: float | None = None,
+    method: str, other: str, architectures: Sequence[str] = (), decoding: str = FORCED, rule: Rule = every
 ) -> Callable[[Evidence], Finding]:
     """Returns the test that a method has fewer errors than another one."""
 
     def test(evidence: Evidence) -> Finding:
-        tally = Tally()
-        for place, left, right in _pairs(evidence, method, other, architectures, decoding):
-            tally.add(place, _below(left, right))
-        return share(tally, more_than)
+        tally = evidence.tally()
+        for place, gap in _gaps(evidence, method, other, architectures, decoding):
+            tally.add(place, tally.above(gap, 0))
+        return counted_cases(tally, rule)
 
     return test
 
 
 def no_better_with_noise(evidence: Evidence) -> Finding:
     """D09: attention with noise has at least as many errors as without."""
-    tally = Tally()
-    for place, smoothed, plain in _pairs(evidence, "smoothed_attention", "attention"):
-        tally.add(place, None if smoothed is None or plain is None else smoothed >= plain)
-    return share(tally, 1 / 2)
+    tally = evidence.tally()
+    for place, gap in _gaps(evidence, "attention", "smoothed_attention"):
+        tally.add(place, tally.at_least(gap, 0))
+    return counted_cases(tally, more_than(1 / 2))
 
 
-def _gaps(evidence: Evidence, method: str, other: str, architectures: Sequence[str] = ()) -> dict[str, list[float]]:
-    """Returns the differences of two methods in all cells, by dataset."""
-    found: dict[str, list[float]] = {}
-    for place, left, right in _pairs(evidence, method, other, architectures):
-        if left is not None and right is not None:
-            found.setdefault(place.dataset, []).append(left - right)
+def _by_dataset(gaps: Iterable[tuple[Place, Sampled | None]]) -> dict[str, list[Sampled]]:
+    """Returns the gaps of all cells that have one."""
+    found: dict[str, list[Sampled]] = {}
+    for place, gap in gaps:
+        if gap is not None:
+            found.setdefault(place.dataset, []).append(gap)
     return found
 
 
-def _flat(gaps: dict[str, list[float]]) -> list[float]:
+def _flat(gaps: dict[str, list[Sampled]]) -> list[Sampled]:
     return [gap for found in gaps.values() for gap in found]
+
+
+def _together(datasets: Iterable[str], what: str) -> Place:
+    """Returns the place of a comparison of means over all datasets."""
+    return Place(" + ".join(sorted(set(datasets))), what=what)
 
 
 def penalty_by_architecture(evidence: Evidence) -> Finding:
     """D05: what unsmoothed saliency loses against attention, by architecture."""
-    gaps = {name: _gaps(evidence, "ding_grad", "attention", (name,)) for name in ("transformer", "lstm", "fconv")}
+    names = ("transformer", "lstm", "fconv")
+    gaps = {name: _by_dataset(_gaps(evidence, "attention", "ding_grad", (name,))) for name in names}
     if not all(gaps.values()):
-        return Finding(None)
-    means = {name: fmean(_flat(found)) for name, found in gaps.items()}
-    ordered = all(more > less for more, less in pairwise(means.values()))
+        return Finding()
+    means = {name: mean_of(_flat(found)) for name, found in gaps.items()}
     datasets = list(dict.fromkeys(dataset for found in gaps.values() for dataset in found))
+    tally = evidence.tally()
+    for more, less in pairwise(names):
+        place = _together(datasets, f"{ARCHITECTURES[more]} above {ARCHITECTURES[less]}")
+        tally.add(place, tally.above(means[more], means[less]))
+    place = _together(datasets, "at least 10 points for the Transformer")
+    tally.add(place, tally.at_least(means["transformer"], 10))
     told = [
-        f"{dataset} " + ", ".join(f"{ARCHITECTURES[name]} {fmean(gaps[name][dataset]):+.1f}" for name in gaps)
+        f"{dataset} " + ", ".join(f"{ARCHITECTURES[name]} {mean_of(gaps[name][dataset]).value:+.1f}" for name in gaps)
         for dataset in datasets
         if all(dataset in found for found in gaps.values())
     ]
-    numbers = ", ".join(f"{ARCHITECTURES[name]} {mean:+.1f}" for name, mean in means.items())
-    return Finding(ordered and means["transformer"] >= 10, f"mean loss {numbers}", "; ".join(told))
+    numbers = ", ".join(f"{ARCHITECTURES[name]} {mean.value:+.1f}" for name, mean in means.items())
+    return counted_cases(tally, numbers=f"mean loss {numbers}", details="; ".join(told))
 
 
 def gain_over_attention(evidence: Evidence) -> Finding:
     """D08: the mean gain lies between 8 and 22 points."""
-    gaps = _gaps(evidence, "attention", "ding_smoothgrad")
+    gaps = _by_dataset(_gaps(evidence, "ding_smoothgrad", "attention"))
     if not gaps:
-        return Finding(None)
-    cells = _flat(gaps)
-    numbers = f"mean {fmean(cells):.1f}, smallest {min(cells):.1f}, largest {max(cells):.1f} ({len(cells)} cells)"
-    told = "; ".join(f"{dataset} {fmean(found):.1f}" for dataset, found in sorted(gaps.items()))
-    return Finding(8 <= fmean(cells) <= 22, numbers, told)
+        return Finding()
+    mean, cells = mean_of(_flat(gaps)), [gap.value for gap in _flat(gaps)]
+    tally = evidence.tally()
+    tally.add(_together(gaps, "at least 8 points"), tally.at_least(mean, 8))
+    tally.add(_together(gaps, "at most 22 points"), tally.at_most(mean, 22))
+    numbers = f"mean {mean.value:.1f}, smallest {min(cells):.1f}, largest {max(cells):.1f} ({len(cells)} cells)"
+    told = "; ".join(f"{dataset} {mean_of(found).value:.1f}" for dataset, found in sorted(gaps.items()))
+    return counted_cases(tally, numbers=numbers, details=told)
 
 
 def signed_beats_unsigned(evidence: Evidence) -> Finding:
     """D10: smoothed signed saliency is below both unsigned scores on FConv and LSTM."""
-    tally = Tally()
-    method = evidence.results.protocol.method
-    for run in evidence.runs(("fconv", "lstm")):
-        for column in evidence.columns(run.dataset):
-            signed, *unsigned = (
-                error_rate(run, method(name), column) for name in ("ding_smoothgrad", "li_grad", "li_smoothgrad")
-            )
-            known = [value for value in unsigned if value is not None]
-            both = min(known) if len(known) == len(unsigned) else None
-            tally.add(Place(run.dataset, column, run.seed, run.model), _below(signed, both))
-    return share(tally)
+    tally = evidence.tally()
+    names = ("li_grad", "li_smoothgrad")
+    against = {name: dict(_gaps(evidence, "ding_smoothgrad", name, ("fconv", "lstm"))) for name in names}
+    for place in against["li_grad"]:
+        tally.add(place, *(tally.above(gaps[place], 0, f"below {name}") for name, gaps in against.items()))
+    return counted_cases(tally)
 
 
 def nearly_equal_on_transformer(evidence: Evidence) -> Finding:
     """D11: the unsigned score wins somewhere, and the two are close on average."""
-    gaps = _gaps(evidence, "li_smoothgrad", "ding_smoothgrad", ("transformer",))
+    wins, close = evidence.tally(), evidence.tally()
+    found = list(_gaps(evidence, "li_smoothgrad", "ding_smoothgrad", ("transformer",)))
+    for place, gap in found:
+        wins.add(place, wins.above(gap, 0))
+    gaps = _by_dataset(found)
     if not gaps:
-        return Finding(None)
-    cells = _flat(gaps)
-    won, gap = sum(cell < 0 for cell in cells), fmean(map(abs, cells))
-    told = "; ".join(
-        f"{dataset} {sum(cell < 0 for cell in found)} of {len(found)}, gap {fmean(map(abs, found)):.1f}"
-        for dataset, found in sorted(gaps.items())
-    )
-    numbers = f"unsigned ahead in {won} of {len(cells)} cells; mean absolute gap {gap:.1f}"
-    return Finding(won >= 1 and gap <= 3, numbers, told)
+        return Finding()
+    sizes = {dataset: mean_of(list(map(abs, cells))) for dataset, cells in gaps.items()}
+    mean = mean_of(list(map(abs, _flat(gaps))))
+    close.add(_together(gaps, "mean absolute gap at most 3"), close.at_most(mean, 3))
+    won = {dataset: sum(gap.value > 0 for gap in cells) for dataset, cells in gaps.items()}
+    told = [f"{name} {won[name]} of {len(gaps[name])}, gap {sizes[name].value:.1f}" for name in sorted(gaps)]
+    numbers = f"unsigned ahead in {sum(won.values())} of {wins.total} cells; mean absolute gap {mean.value:.1f}"
+    both = all_of((verdict(at_least(1), outcomes(wins)), verdict(every, outcomes(close))))
+    return Finding(both, wins + close, numbers, "; ".join(told))
 
 
 def giza_is_best(evidence: Evidence) -> Finding:
     """D12: no row of Table 1 is below GIZA++ in any column."""
-    tally = Tally()
+    tally = evidence.tally()
     for dataset in evidence.datasets:
         for column in evidence.columns(dataset):
             giza = evidence.aligner(dataset, "giza", column)
             others = evidence.systems(dataset, column)
-            best = min(others, key=lambda name: others[name], default="")
-            holds = None if giza is None or not others else giza <= others[best]
-            if holds is None and giza is None and not others:
+            if giza is None and not others:
                 continue
-            tally.add(Place(dataset, column, what=f"({best} is lower)" if best else ""), holds)
-    return share(tally, unit="columns", remark=GIZA_NOTE)
+            _, best = min(((rate.value, name) for name, rate in others.items()), default=(0, ""))
+            compared = [tally.at_most(giza, other, f"at most {name}") for name, other in others.items()]
+            tally.add(Place(dataset, column, f"(next: {best})" if best else ""), *(compared or [None]))
+    return counted_cases(tally, unit="columns", remark=GIZA_NOTE)
 
 
 def ahead_of_fast_align(evidence: Evidence) -> Finding:
     """D13: FConv with smoothed signed saliency against fast_align online, and offline for information."""
     tallies = {}
     for text in ("online", "offline"):
-        tally = tallies[text] = Tally()
-        for place, fast_align, saliency in _against_fast_align(evidence, text):
-            tally.add(place, _below(saliency, fast_align))
-    online = share(tallies["online"], 1 / 2)
-    offline = tallies["offline"]
-    numbers = f"online: {online.numbers}; offline: {offline.text() if offline.total else 'not run'}"
-    return Finding(online.passed, numbers if online.passed is not None else "", online.by_dataset)
+        tally = tallies[text] = evidence.tally()
+        for place, lead in _leads(evidence, text):
+            tally.add(place, tally.above(lead, 0))
+    offline = tallies["offline"].text() if tallies["offline"].total else "not run"
+    numbers = f"online: {tallies['online'].text()}; offline: {offline}"
+    return counted_cases(tallies["online"], more_than(1 / 2), numbers=numbers)
 
 
-def _against_fast_align(evidence: Evidence, text: str) -> Iterable[tuple[Place, float | None, float | None]]:
+def _leads(evidence: Evidence, text: str) -> Iterator[tuple[Place, Sampled | None]]:
+    """Yields how far smoothed signed saliency on FConv is below fast_align."""
     method = evidence.results.protocol.method("ding_smoothgrad")
-    for run in evidence.runs(("fconv",)):
-        for column in evidence.columns(run.dataset):
-            aligner = evidence.aligner(run.dataset, f"fast_align_{text}", column)
-            yield Place(run.dataset, column, run.seed, run.model), aligner, error_rate(run, method, column)
+    for runs in evidence.models(("fconv",)):
+        dataset = runs[0].dataset
+        for column in evidence.columns(dataset):
+            aligner = evidence.aligner(dataset, f"fast_align_{text}", column)
+            rate = evidence.samples.over_seeds(runs, evidence.rate(method, column))
+            yield Place(dataset, column, runs[0].model), gap_of(rate, aligner)
 
 
 def largest_lead(evidence: Evidence) -> Finding:
     """D14: the largest lead over fast_align online is on ro<>en bidir, or is at least 4 points."""
-    leads: dict[tuple[str, str], list[float]] = {}
-    for place, fast_align, saliency in _against_fast_align(evidence, "online"):
-        if fast_align is not None and saliency is not None:
-            leads.setdefault((place.dataset, place.column), []).append(fast_align - saliency)
-    if not leads:
-        return Finding(None)
-    means = {where: fmean(found) for where, found in leads.items()}
-    (dataset, column), lead = max(means.items(), key=lambda entry: entry[1])
-    same = column == BIDIR and frozenset(evidence.datasets[dataset].pair) == _RO_EN
-    names = sorted({name for name, _ in means})
-    told = [max((lead, column) for (name, column), lead in means.items() if name == wanted) for wanted in names]
-    by_dataset = "; ".join(f"{name} {lead:+.1f} on {column}" for name, (lead, column) in zip(names, told, strict=True))
+    found: dict[tuple[str, str], list[Sampled]] = {}
+    for place, lead in _leads(evidence, "online"):
+        if lead is not None:
+            found.setdefault((place.dataset, place.column), []).append(lead)
+    if not found:
+        return Finding()
+    leads = {where: mean_of(each) for where, each in found.items()}
+    first, size = evidence.tally(), evidence.tally()
+    for (dataset, column), lead in leads.items():
+        if column == BIDIR and frozenset(evidence.datasets[dataset].pair) == _RO_EN:
+            others = [other for where, other in leads.items() if where != (dataset, column)]
+            if others:
+                first.add(Place(dataset, column, "largest of all"), first.at_least(lead, greatest_of(others)))
+    largest = greatest_of(list(leads.values()))
+    (dataset, column) = max(leads, key=lambda where: leads[where].value)
+    size.add(_together((name for name, _ in leads), "at least 4 points"), size.at_least(largest, 4))
+    names = sorted({name for name, _ in leads})
+    told = [max((lead.value, column) for (name, column), lead in leads.items() if name == wanted) for wanted in names]
+    details = "; ".join(f"{name} {lead:+.1f} on {column}" for name, (lead, column) in zip(names, told, strict=True))
     pairs = {frozenset(evidence.datasets[name].pair) for name in names}
     remark = "" if _RO_EN in pairs else "no ro<>en text here: only the size of the lead counts"
-    return Finding(same or lead >= 4, f"largest lead {lead:+.1f} on {dataset} {column}", by_dataset, remark)
+    either = any_of((verdict(at_least(1), outcomes(first)), verdict(every, outcomes(size))))
+    numbers = f"largest lead {largest.value:+.1f} on {dataset} {column}"
+    return Finding(either, first + size, numbers, details, remark)
 
 
-def architecture_order(methods: Sequence[str], more_than: float | None = None) -> Callable[[Evidence], Finding]:
+def architecture_order(methods: Sequence[str], rule: Rule = every) -> Callable[[Evidence], Finding]:
     """Returns the test that errors grow from FConv over LSTM to the Transformer."""
 
     def test(evidence: Evidence) -> Finding:
-        tally = Tally()
+        tally = evidence.tally()
         for dataset in evidence.datasets:
-            for seed in evidence.seeds(dataset):
-                for column in evidence.columns(dataset):
-                    for name in methods:
-                        method = evidence.results.protocol.method(name)
-                        values = [
-                            evidence.across(dataset, seed, architecture, _at(method, column), FORCED)
-                            for architecture in ARCHITECTURES
-                        ]
-                        holds = None if None in values else all(_below(*pair) for pair in pairwise(values))
-                        tally.add(Place(dataset, column, seed, name if len(methods) > 1 else ""), holds)
-        return share(tally, more_than, "columns" if len(methods) == 1 else "cells")
+            for column in evidence.columns(dataset):
+                for name in methods:
+                    rate = evidence.rate(evidence.results.protocol.method(name), column)
+                    values = [evidence.across(dataset, architecture, rate) for architecture in ARCHITECTURES]
+                    place = Place(dataset, column, name if len(methods) > 1 else "")
+                    tally.add(place, *tally.rising(dict(zip(ARCHITECTURES.values(), values, strict=True))))
+        return counted_cases(tally, rule, "columns" if len(methods) == 1 else "cells")
 
     return test
 
 
-def _at(method: str, column: str) -> Callable[[ModelRun], float | None]:
-    return lambda run: error_rate(run, method, column)
-
-
-def _entropy_at(method: str, direction: str) -> Callable[[ModelRun], float | None]:
-    return lambda run: entropy(run, method, direction)
-
-
-def fewer_errors_when_free(evidence: Evidence) -> Finding:
-    """D17: free decoding has fewer errors than forced decoding."""
-    tally = Tally()
-    for run in evidence.runs(decoding=FREE):
-        forced = evidence.other(run, FORCED)
-        for column in evidence.columns(run.dataset, FREE):
-            for name in METHODS:
-                method = evidence.results.protocol.method(name)
-                given = error_rate(forced, method, column) if forced else None
-                place = Place(run.dataset, column, run.seed, f"{run.model} {name}")
-                tally.add(place, _below(error_rate(run, method, column), given))
-    return share(tally, 0.8)
-
-
-def flatter_with_noise(evidence: Evidence) -> Finding:
-    """D18: entropy rises strictly with the noise."""
-    tally = Tally()
-    methods = [evidence.results.protocol.at_sigma(sigma) for sigma in SIGMAS]
-    for decoding in (FORCED, FREE):
-        for run in evidence.runs(decoding=decoding):
-            for direction in evidence.columns(run.dataset, FREE):
-                values = [entropy(run, method, direction) for method in methods]
-                holds = None if None in values else all(_below(*pair) for pair in pairwise(values))
-                tally.add(Place(run.dataset, direction, run.seed, f"{run.model} {decoding}"), holds)
-    return share(tally, unit="rows")
-
-
-def sharper_when_free(evidence: Evidence) -> Finding:
-    """D19: entropy is lower in free decoding."""
-    tally = Tally()
-    protocol = evidence.results.protocol
-    methods = {"attention": protocol.method("attention")}
-    methods |= {f"sigma {sigma:g}": protocol.at_sigma(sigma) for sigma in SIGMAS}
-    for run in evidence.runs(decoding=FREE):
-        forced = evidence.other(run, FORCED)
-        for direction in evidence.columns(run.dataset, FREE):
-            for setting, method in methods.items():
-                given = entropy(forced, method, direction) if forced else None
-                place = Place(run.dataset, direction, run.seed, f"{run.model} {setting}")
-                tally.add(place, _below(entropy(run, method, direction), given))
-    return share(tally)
-
-
-def transformer_attention_is_sharpest(evidence: Evidence) -> Finding:
-    """D20: the entropy of attention is lowest on the Transformer."""
-    tally = Tally()
-    method = evidence.results.protocol.method("attention")
-    for dataset in evidence.datasets:
-        for seed in evidence.seeds(dataset):
-            for decoding in (FORCED, FREE):
-                for direction in evidence.columns(dataset, FREE):
-                    mine, *others = (
-                        evidence.across(dataset, seed, name, _entropy_at(method, direction), decoding)
-                        for name in ("transformer", "fconv", "lstm")
-                    )
-                    for name, other in zip(("fconv", "lstm"), others, strict=True):
-                        place = Place(dataset, direction, seed, f"{decoding}, {ARCHITECTURES[name]}")
-                        tally.add(place, _below(mine, other))
-    return share(tally, unit="comparisons")
-
-
 def middle_noise_is_best(evidence: Evidence) -> Finding:
     """D21: on the Transformer sigma 0.15 is better than no noise and than much noise."""
-    tally, little = Tally(), Tally()
+    tally, little = evidence.tally(), evidence.tally()
     methods = {sigma: evidence.results.protocol.at_sigma(sigma) for sigma in SIGMAS}
-    for run in evidence.runs(("transformer",)):
-        direction = evidence.datasets[run.dataset].directions[0]
-        value = {sigma: error_rate(run, method, direction) for sigma, method in methods.items()}
-        place = Place(run.dataset, direction, run.seed, run.model)
-        both = [_below(value[0.15], value[sigma]) for sigma in (0.0, 0.3)]
-        tally.add(place, None if None in both else all(both))
-        little.add(place, _below(value[0.15], value[0.05]))
-    return share(tally, unit="models", remark=f"also below sigma 0.05: {little.text('models')}")
+    for runs in evidence.models(("transformer",)):
+        direction = evidence.datasets[runs[0].dataset].directions[0]
+        value = {
+            sigma: evidence.samples.over_seeds(runs, evidence.rate(method, direction))
+            for sigma, method in methods.items()
+        }
+        place = Place(runs[0].dataset, direction, runs[0].model)
+        compared = (tally.below(value[0.15], value[sigma], f"below sigma {sigma:g}") for sigma in (0.0, 0.3))
+        tally.add(place, *compared)
+        little.add(place, little.below(value[0.15], value[0.05]))
+    return counted_cases(tally, unit="models", remark=f"also below sigma 0.05: {little.text('models')}")
 
 
 def sign_matters(evidence: Evidence) -> Finding:
     """D22: absolute values of the same products give more errors than their positive part."""
-    tally = Tally()
+    tally = evidence.tally()
     method = evidence.results.protocol.method
     told = []
     for unsigned, signed, label in (
         ("li_grad", "ding_grad", "Grad"),
         ("li_smoothgrad", "ding_smoothgrad", "SmoothGrad"),
     ):
-        before = tally.hits, tally.total
-        for run in evidence.runs():
-            for column in evidence.columns(run.dataset):
-                values = paired_rates(run, method(signed), method(unsigned, reading="abs_dot"), column)
-                tally.add(Place(run.dataset, column, run.seed, f"{run.model} {label}"), _below(*values))
-        told.append(f"{label} {tally.hits - before[0]} of {tally.total - before[1]}")
-    return share(tally, 1 / 2, remark=", ".join(told))
+        mine = evidence.tally()
+        for runs in evidence.models():
+            for column in evidence.columns(runs[0].dataset):
+                gap = evidence.paired_gap(method(signed), method(unsigned, reading="abs_dot"), column)
+                place = Place(runs[0].dataset, column, f"{runs[0].model} {label}")
+                mine.add(place, mine.above(evidence.samples.over_seeds(runs, gap), 0))
+        told.append(f"{label} {mine.counts()[HELD]} of {mine.total}")
+        tally += mine
+    return counted_cases(tally, more_than(1 / 2), remark=", ".join(told))

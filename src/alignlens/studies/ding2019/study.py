@@ -48,6 +48,7 @@ STUDY = Study(
     files=(
         "index.html",
         "claims.csv",
+        "comparisons.csv",
         "samples.csv",
         "summary.json",
         *tables("table1", "table2", "table3", "variants"),

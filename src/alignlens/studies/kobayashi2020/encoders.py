@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.encoders.files import STATISTICS, read_encoder_files
-from alignlens.studies.claims import Finding
+from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, Finding, all_of
 from alignlens.studies.kobayashi2020.encoder_rules import RULES
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
+from alignlens.studies.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,16 +53,19 @@ def judge_encoders(found: Sequence[EncoderResult]) -> dict[str, Finding]:
     What the others say stands beside it.
     """
     if not found:
-        missing = Finding(None, remark="no encoder was measured (encoders of the configuration)")
+        missing = Finding(remark="no encoder was measured (encoders of the configuration)")
         return dict.fromkeys(RULES, missing)
     return {claim: _joined(claim, [(each.name, RULES[claim](each.statistics)) for each in found]) for claim in RULES}
 
 
 def _joined(claim: str, found: Sequence[tuple[str, Finding]]) -> Finding:
-    asked = [(name, finding) for name, finding in found if finding.passed is not None]
+    asked = [(name, finding) for name, finding in found if finding.verdict != NOT_TESTABLE]
     if not asked:
         return found[0][1]
     name, first = asked[0]
-    passed = all(finding.passed for _, finding in asked) if claim == "K15" else first.passed
-    beside = "; ".join(f"{other} {'holds' if each.passed else 'fails'}: {each.numbers}" for other, each in asked)
-    return Finding(passed, f"{name}: {first.numbers}", beside, first.remark)
+    tally, judged = first.tally, first.verdict
+    if claim == "K15":
+        tally = sum((finding.tally for _, finding in asked), Tally())
+        judged = all_of(finding.verdict for _, finding in asked)
+    beside = (f"{other} {'holds' if each.verdict == REPRODUCED else 'fails'}: {each.numbers}" for other, each in asked)
+    return Finding(judged, tally, f"{name}: {first.numbers}", "; ".join(beside), first.remark)

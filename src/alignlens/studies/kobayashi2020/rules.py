@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from alignlens.studies.claims import Finding, share
+from alignlens.metrics.sampled import Sampled, least_of, mean_of
+from alignlens.studies.claims import Finding, all_of, counted_cases, more_than, outcomes, verdict
 from alignlens.studies.kobayashi2020.layers import BEST, MEAN
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS
 from alignlens.studies.kobayashi2020.shares import END, PERIOD
-from alignlens.studies.kobayashi2020.table3 import ALIGNERS, best_of
+from alignlens.studies.kobayashi2020.table3 import ALIGNERS
 from alignlens.studies.protocol import FORCED, GROW_DIAG, KOBAYASHI
-from alignlens.studies.tally import Place, Tally
+from alignlens.studies.samples import Samples
+from alignlens.studies.tally import HELD, Place, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from alignlens.studies.kobayashi2020.layers import Curve
+    from alignlens.studies.kobayashi2020.layers import Curve, Layer
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.results import Results
+
+# A layer that is chosen on the test gold is chosen again on every resampled text.
+SUMMARIES: dict[str, Callable[[Sequence[Sampled]], Sampled]] = {BEST: least_of, MEAN: mean_of}
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,17 @@ class Evidence:
     results: Results
     curves: Sequence[Curve]
     shares: Sequence[Share]
+    samples: Samples = field(repr=False)
 
     @classmethod
     def of(cls, results: Results, curves: Sequence[Curve], shares: Sequence[Share]) -> Evidence:
         """Returns the evidence of a results folder."""
-        return cls(results, [curve for curve in curves if curve.setting.extraction == KOBAYASHI], shares)
+        mine = [curve for curve in curves if curve.setting.extraction == KOBAYASHI]
+        return cls(results, mine, shares, Samples(results.draws))
+
+    def tally(self) -> Tally:
+        """Returns an empty tally at the level of the results."""
+        return Tally(self.results.draws.level)
 
     def pairs(self) -> Iterator[tuple[Place, Curve, Curve]]:
         """Yields weights and norms in every dataset, direction and step."""
@@ -52,35 +62,76 @@ class Evidence:
             if curve.setting.step == "in" and place in out:
                 yield place, curve, out[place]
 
+    def layers(self, curve: Curve) -> list[Sampled | None]:
+        """Returns the error rate of every layer, mean over seeds."""
+        return [self._over_seeds(curve, itemgetter(number)) for number in range(curve.depth)]
+
+    def summary(self, curve: Curve, selection: str) -> Sampled | None:
+        """Returns the error rate of the best layer, or the mean over layers, mean over seeds."""
+        return self._over_seeds(curve, SUMMARIES[selection])
+
+    def _over_seeds(self, curve: Curve, measure: Callable[[Sequence[Sampled]], Sampled]) -> Sampled | None:
+        found = [measure(rates) for layers in curve.seeds.values() if (rates := self._rates(layers)) is not None]
+        return self.samples.draws.over_seeds(f"{curve.setting.dataset} {curve.setting.model}", found) if found else None
+
+    def _rates(self, layers: Sequence[Layer]) -> list[Sampled] | None:
+        found = [self.samples.error_rate([layer.test]) for layer in layers]
+        known = [rate for rate in found if rate is not None]
+        return known if len(known) == len(found) else None
+
+    def best_norms(self) -> dict[Place, Sampled]:
+        """Returns the lowest error rate of norms over layers and steps in every dataset and direction."""
+        found: dict[Place, list[Sampled]] = {}
+        for curve in self.curves:
+            best = self.summary(curve, BEST)
+            if curve.setting.kind == "norms" and best is not None:
+                place = Place(curve.setting.dataset, curve.setting.direction, curve.setting.model)
+                found.setdefault(place, []).append(best)
+        return {place: least_of(each) for place, each in found.items()}
+
+    def aligner(self, dataset: str, row: str) -> Sampled | None:
+        """Returns the error rate of a word aligner, both directions."""
+        run = self.results.aligner(dataset, ALIGNERS[row][0], "offline")
+        score = run.scores.get(GROW_DIAG) if run else None
+        return self.samples.error_rate([score] if score else [])
+
+    def saliency(self, place: Place) -> Sampled | None:
+        """Returns the error rate of smoothed signed saliency of a model."""
+        method = self.results.protocol.method("ding_smoothgrad")
+        runs = [run for run in self.results.runs(place.dataset, decoding=FORCED) if run.model == place.what]
+        return self.samples.over_seeds(runs, lambda run: self.samples.error_rate(run.find(method, place.column)))
+
 
 def _place(curve: Curve, what: str) -> Place:
     setting = curve.setting
     named = STEPS[setting.step] if what == "step" else KINDS[setting.kind]
-    return Place(setting.dataset, setting.direction, what=f"{setting.model} {named}")
+    return Place(setting.dataset, setting.direction, f"{setting.model} {named}")
 
 
 def _layer(place: Place, number: int) -> Place:
-    return Place(place.dataset, place.column, what=f"{place.what} layer {number + 1}")
+    return Place(place.dataset, place.column, f"{place.what} layer {number + 1}")
 
 
 def layer_by_layer(evidence: Evidence) -> Finding:
     """K08: norms below weights in more than half of the layers."""
-    tally = Tally()
+    tally = evidence.tally()
     for place, weights, norms in evidence.pairs():
-        for number, (weight, norm) in enumerate(zip(weights.means(), norms.means(), strict=True)):
-            tally.add(_layer(place, number), norm < weight)
-    return share(tally, 1 / 2, "layers")
+        pairs = zip(evidence.layers(norms), evidence.layers(weights), strict=True)
+        for number, pair in enumerate(pairs):
+            tally.add(_layer(place, number), tally.below(*pair))
+    return counted_cases(tally, more_than(1 / 2), "layers")
 
 
 def summary_below(selection: str) -> Callable[[Evidence], Finding]:
     """Returns the test that norms are below weights in one summary of the layers (K09, K10)."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = Tally(), []
+        tally, told = evidence.tally(), []
         for place, weights, norms in evidence.pairs():
-            left, right = norms.estimate(selection).mean, weights.estimate(selection).mean
-            tally.add(place, left < right)
-            told.append(f"{place} {left:.1f} against {right:.1f}")
+            left, right = (evidence.summary(curve, selection) for curve in (norms, weights))
+            tally.add(place, tally.below(left, right))
+            if left is not None and right is not None:
+                told.append(f"{place} {left.value:.1f} against {right.value:.1f}")
         return _told(tally, told)
 
     return test
@@ -88,90 +139,88 @@ def summary_below(selection: str) -> Callable[[Evidence], Finding]:
 
 def near_fast_align(evidence: Evidence) -> Finding:
     """K11: the best layer by norms is at most 2 points above fast_align."""
-    tally, told = Tally(), []
-    for (dataset, model, direction), best in best_of(evidence.curves, "norms").items():
-        other = _aligner(evidence.results, dataset, "fast_align")
-        place = Place(dataset, direction, what=model)
-        tally.add(place, None if other is None else best <= other + 2)
+    tally, told = evidence.tally(), []
+    for place, best in evidence.best_norms().items():
+        other = evidence.aligner(place.dataset, "fast_align")
+        tally.add(place, tally.at_most(best, None if other is None else other + 2))
         if other is not None:
-            told.append(f"{place} {best:.1f} against {other:.1f}")
+            told.append(f"{place} {best.value:.1f} against {other.value:.1f}")
     return _told(tally, told, "fast_align was not run")
 
 
 def between_giza_and_gradients(evidence: Evidence) -> Finding:
     """K12: the best layer by norms is worse than IBM4 and better than smoothed saliency."""
-    tally, told = Tally(), []
-    method = evidence.results.protocol.method("ding_smoothgrad")
-    for (dataset, model, direction), best in best_of(evidence.curves, "norms").items():
-        giza = _aligner(evidence.results, dataset, "giza")
-        runs = [run for run in evidence.results.runs(dataset, decoding=FORCED) if run.model == model]
-        rates = [score.aer for run in runs for score in run.find(method, direction)]
-        place = Place(dataset, direction, what=model)
-        known = giza is not None and bool(rates)
-        tally.add(place, giza < best < fmean(rates) if giza is not None and rates else None)
-        if known:
-            told.append(f"{place} {giza:.1f} < {best:.1f} < {fmean(rates):.1f}")
+    tally, told = evidence.tally(), []
+    for place, best in evidence.best_norms().items():
+        giza, saliency = evidence.aligner(place.dataset, "giza"), evidence.saliency(place)
+        tally.add(place, tally.above(best, giza, "above IBM4"), tally.below(best, saliency, "below saliency"))
+        if giza is not None and saliency is not None:
+            told.append(f"{place} {giza.value:.1f} < {best.value:.1f} < {saliency.value:.1f}")
     return _told(tally, told, "IBM4 or smoothed saliency was not run")
 
 
 def most_in_lower_layers(evidence: Evidence) -> Finding:
     """K13: what norms gain over weights is larger in the lower half of the layers."""
-    tally, told = Tally(), []
+    tally, told = evidence.tally(), []
     for place, weights, norms in evidence.pairs():
-        gains = [weight - norm for weight, norm in zip(weights.means(), norms.means(), strict=True)]
-        if len(gains) < 2:
+        pairs = zip(evidence.layers(weights), evidence.layers(norms), strict=True)
+        gains = [weight - norm for weight, norm in pairs if weight is not None and norm is not None]
+        if len(gains) < max(2, weights.depth):
             tally.add(place, None)
             continue
-        lower, upper = fmean(gains[: len(gains) // 2]), fmean(gains[(len(gains) + 1) // 2 :])
-        tally.add(place, lower > upper)
-        told.append(f"{place} {lower:+.1f} against {upper:+.1f}")
+        lower, upper = mean_of(gains[: len(gains) // 2]), mean_of(gains[(len(gains) + 1) // 2 :])
+        tally.add(place, tally.above(lower, upper))
+        told.append(f"{place} {lower.value:+.1f} against {upper.value:+.1f}")
     return _told(tally, told, "models of one layer")
 
 
 def heavy_but_short(evidence: Evidence) -> Finding:
     """K14: END and the final period have more of the weight than of the norm in most layers, each."""
-    found = {}
-    for piece in (END, PERIOD):
-        tally = Tally()
-        for entry in evidence.shares:
-            if entry.piece == piece:
-                place = Place(entry.dataset, entry.direction, entry.seed, f"{entry.model} layer {entry.layer}")
-                tally.add(place, None if math.isnan(entry.ratio) else entry.ratio > 1)
-        found[piece] = tally
+    found = {piece: _heavy(evidence, piece) for piece in (END, PERIOD)}
     if not any(tally.total for tally in found.values()):
-        return Finding(None, remark="no score matrices of layers below attributions/")
-    passed = all(tally.hits > tally.total / 2 for tally in found.values() if tally.total)
+        return Finding(remark="no score matrices of layers below attributions/")
     numbers = "; ".join(
-        f"{piece} {tally.hits} of {tally.total} layers" for piece, tally in found.items() if tally.total
+        f"{piece} {tally.counts()[HELD]} of {tally.total} layers" for piece, tally in found.items() if tally.total
     )
     absent = [piece for piece, tally in found.items() if not tally.total]
     remark = f"no sentence has a {absent[0]}" if absent else ""
-    return Finding(passed, numbers, "; ".join(f"{piece}: {t.by_dataset()}" for piece, t in found.items()), remark)
+    details = "; ".join(f"{piece}: {tally.by_dataset()}" for piece, tally in found.items())
+    both = all_of(verdict(more_than(1 / 2), outcomes(tally)) for tally in found.values())
+    return Finding(both, found[END] + found[PERIOD], numbers, details, remark)
+
+
+def _heavy(evidence: Evidence, piece: str) -> Tally:
+    """Returns the layers in which a piece has more of the weight than of the norm, mean over seeds."""
+    ratios: dict[tuple[str, str, str, int], list[Sampled]] = {}
+    for share in evidence.shares:
+        if share.piece == piece:
+            key = share.dataset, share.direction, share.model, share.layer
+            samples = evidence.samples.draws.ratio(*share.by_sentence.T)
+            ratios.setdefault(key, []).append(Sampled(share.ratio, samples))
+    tally = evidence.tally()
+    for (dataset, direction, model, layer), found in ratios.items():
+        ratio = evidence.samples.draws.over_seeds(f"{dataset} {model}", found)
+        tally.add(Place(dataset, direction, f"{model} layer {layer} {piece}"), tally.above(ratio, 1))
+    return tally
 
 
 def reads_low_predicts_high(evidence: Evidence) -> Finding:
     """K16: lower layers align with the word read, upper layers with the word predicted; a middle one counts neither."""
-    tally = Tally()
+    tally = evidence.tally()
     for place, read, predicted in evidence.steps():
-        rates = list(zip(read.means(), predicted.means(), strict=True))
+        rates = list(zip(evidence.layers(read), evidence.layers(predicted), strict=True))
         for number, (into, out) in enumerate(rates):
             if 2 * number + 1 == len(rates):
                 continue
             lower = number < len(rates) / 2
-            tally.add(_layer(place, number), into < out if lower else into > out)
-    return share(tally, None, "layers")
-
-
-def _aligner(results: Results, dataset: str, row: str) -> float | None:
-    run = results.aligner(dataset, ALIGNERS[row][0], "offline")
-    score = run.scores.get(GROW_DIAG) if run else None
-    return score.aer if score is not None and not math.isnan(score.aer) else None
+            tally.add(_layer(place, number), tally.below(into, out) if lower else tally.above(into, out))
+    return counted_cases(tally, unit="layers")
 
 
 def _told(tally: Tally, told: Sequence[str], missing: str = "") -> Finding:
     if not tally.total:
-        return Finding(None, remark=missing)
-    return Finding(tally.hits == tally.total, f"{tally.text()}: {'; '.join(told)}", tally.by_dataset())
+        return Finding(remark=missing)
+    return counted_cases(tally, numbers=f"{tally.text()}: {'; '.join(told)}")
 
 
 RULES: dict[str, Callable[[Evidence], Finding]] = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
@@ -16,13 +18,15 @@ from alignlens.subwords.spans import join
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from alignlens.studies.kobayashi2020.layers import Curve
     from alignlens.studies.results import Results
 
 END, PERIOD = "END", "final period"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Share:
     """Mean over target pieces of the part of a row that goes to one source piece, of weights and of norms."""
 
@@ -35,6 +39,8 @@ class Share:
     weights: float
     norms: float
     sentences: int
+    by_sentence: NDArray[np.float64]
+    """Sentences x 2: the same part of weights and of norms, summed over the rows of a sentence."""
 
     @property
     def ratio(self) -> float:
@@ -42,7 +48,7 @@ class Share:
         return self.weights / self.norms if self.norms else math.nan
 
 
-COLUMNS = (*(field.name for field in fields(Share)), "ratio")
+COLUMNS = (*(field.name for field in fields(Share) if field.name != "by_sentence"), "ratio")
 
 
 def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
@@ -64,12 +70,12 @@ def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
     return made
 
 
-def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) -> list[tuple[str, float, float, int]]:
-    """Returns piece, share of weights, share of norms and number of sentences, for END and a final period."""
+def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) -> list[tuple[Any, ...]]:
+    """Returns piece, shares of weights and of norms, number of sentences and their sums, for END and a final period."""
     methods = [layer_method(kind, layer, "out") for kind in KINDS]
     if not set(methods) <= set(matrices.names):
         return []
-    sums = {piece: [0.0, 0.0] for piece in (END, PERIOD)}
+    sums = {piece: np.zeros((len(sources), 2)) for piece in (END, PERIOD)}
     rows, sentences = dict.fromkeys(sums, 0), dict.fromkeys(sums, 0)
     for number, source in enumerate(sources):
         has_period = bool(source) and join([source[-1]]) == "."
@@ -78,12 +84,12 @@ def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) 
             parts = matrix / matrix.sum(axis=1, keepdims=True)
             for piece, column, counted in ((END, -1, True), (PERIOD, -2, has_period)):
                 if counted:
-                    sums[piece][place] += float(parts[:, column].sum())
+                    sums[piece][number, place] = float(parts[:, column].sum())
         for piece, counted in ((END, True), (PERIOD, has_period)):
             rows[piece] += len(matrix) * counted
             sentences[piece] += counted
     return [
-        (piece, sums[piece][0] / rows[piece], sums[piece][1] / rows[piece], sentences[piece])
+        (piece, *(sum(found.tolist()) / rows[piece] for found in sums[piece].T), sentences[piece], sums[piece])
         for piece in sums
         if rows[piece]
     ]
@@ -91,8 +97,10 @@ def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) 
 
 def records(found: Sequence[Share]) -> list[dict[str, Any]]:
     """Returns the rows of shares.csv."""
-    return [
-        {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(share).items()}
-        | {"ratio": None if math.isnan(share.ratio) else round(share.ratio, 6)}
-        for share in found
-    ]
+    return [{name: _rounded(getattr(share, name)) for name in COLUMNS} for share in found]
+
+
+def _rounded(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else round(value, 6)

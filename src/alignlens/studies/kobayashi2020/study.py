@@ -90,7 +90,7 @@ STUDY = Study(
     title="Kobayashi, Kuribayashi, Yokoi and Inui 2020: norms beside weights",
     lead="Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), rerun: printed "
     "numbers, ours, and what became of every claim.",
-    files=("index.html", "claims.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
+    files=("index.html", "claims.csv", "comparisons.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
     settings=Kobayashi2020Settings,
     methods=methods,
     chooses_on_dev=True,

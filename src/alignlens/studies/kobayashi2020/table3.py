@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.studies.kobayashi2020 import published
-from alignlens.studies.kobayashi2020.layers import BEST, MEAN, SELECTIONS
+from alignlens.studies.kobayashi2020.layers import MEAN, SELECTIONS
 from alignlens.studies.kobayashi2020.runs import GRADIENTS, KINDS, STEPS
 from alignlens.studies.protocol import FORCED, GROW_DIAG
 from alignlens.studies.tables import Estimate, estimate_of, rounded
@@ -163,14 +163,3 @@ def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
         for line in table.lines
         for cell in line.cells
     ]
-
-
-def best_of(found: Sequence[Curve], kind: str) -> dict[tuple[str, str, str], float]:
-    """Returns the lowest error rate over layers and steps by dataset, model and direction, mean over seeds."""
-    best: dict[tuple[str, str, str], float] = {}
-    for curve in found:
-        setting = curve.setting
-        if (setting.kind, setting.extraction) == (kind, "kobayashi"):
-            key = setting.dataset, setting.model, setting.direction
-            best[key] = min(best.get(key, math.inf), curve.estimate(BEST).mean)
-    return best

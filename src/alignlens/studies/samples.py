@@ -1,0 +1,121 @@
+"""The sentences behind a row of scores, and what the row is on resampled text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignlens.errors import InputError
+from alignlens.metrics.aer import Counts
+from alignlens.metrics.sampled import Draws, Sampled, mean_of
+from alignlens.metrics.sentences import FILE, read_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from alignlens.metrics.sentences import Sentences
+    from alignlens.studies.results import ModelRun, Score
+
+# Files hold four digits of an error rate, and entropies in single precision.
+_ROUNDING = 1e-3
+_ADVICE = "Delete both and make them again with: alignlens score or alignlens score-methods, or run the pipeline again."
+
+
+@dataclass(frozen=True)
+class SentenceFile:
+    """The counts of all rows of a metrics file, read when the first of them is asked for."""
+
+    metrics: Path
+    names: tuple[str, ...] = field(repr=False, compare=False)
+    """Of the rows that the metrics file has, in its order."""
+    sentences: int
+
+    @cached_property
+    def content(self) -> Sentences:
+        """All of it, after checking that it is about the same rows."""
+        path = self.metrics.with_name(FILE)
+        found = read_sentences(path)
+        if found.names != self.names or found.counts.shape[1] != self.sentences:
+            raise InputError(f"of other rows or sentences than {self.metrics.name} beside it.", path, advice=_ADVICE)
+        return found
+
+    def refused(self, row: int) -> InputError:
+        """Returns the error for a row whose sentences do not give what the metrics file says."""
+        problem = f"other counts of {self.names[row]} than {self.metrics.name} beside it."
+        return InputError(problem, self.metrics.with_name(FILE), advice=_ADVICE)
+
+
+@dataclass(frozen=True)
+class SentenceRow:
+    """One row of such a file."""
+
+    file: SentenceFile
+    row: int
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """Sentences x 4."""
+        found: NDArray[np.int32] = self.file.content.counts[self.row]
+        return found
+
+    @property
+    def entropies(self) -> NDArray[np.float32]:
+        """One number per sentence, nan where it has none."""
+        found: NDArray[np.float32] = self.file.content.entropies[self.row]
+        return found
+
+
+class Samples:
+    """Rows of scores as numbers that know how much they vary."""
+
+    def __init__(self, draws: Draws) -> None:
+        self.draws = draws
+        self._known: dict[tuple[SentenceRow, str], Sampled] = {}
+
+    def error_rate(self, scores: Iterable[Score]) -> Sampled | None:
+        """Returns the error rate of a row, the mean over the seeds of its noise; None where nobody measured it."""
+        return _mean(self._once(score, "aer", self._error_rate) for score in scores if not math.isnan(score.aer))
+
+    def entropy(self, scores: Iterable[Score]) -> Sampled | None:
+        """Returns the entropy of a row in the same way."""
+        return _mean(self._once(score, "entropy", self._entropy) for score in scores if not math.isnan(score.entropy))
+
+    def over_seeds(self, runs: Iterable[ModelRun], measure: Callable[[ModelRun], Sampled | None]) -> Sampled | None:
+        """Returns a measure of one model, the mean over those of its seeds that have it; None if none has."""
+        found = [(run, value) for run in runs if (value := measure(run)) is not None]
+        if not found:
+            return None
+        model = " ".join((found[0][0].dataset, found[0][0].model))
+        return self.draws.over_seeds(model, [value for _, value in found])
+
+    def _once(self, score: Score, name: str, measure: Callable[[Score], Sampled]) -> Sampled:
+        key = score.sentences, name
+        if key not in self._known:
+            self._known[key] = measure(score)
+        return self._known[key]
+
+    def _error_rate(self, score: Score) -> Sampled:
+        counts = score.sentences.counts
+        if not abs(Counts(counts.astype(np.int64)).scores().aer - score.aer) <= _ROUNDING:
+            raise score.sentences.file.refused(score.sentences.row)
+        hits, sizes = counts[:, :2].sum(axis=1), counts[:, 2:].sum(axis=1)
+        return Sampled(score.aer, 100 * (1 - self.draws.ratio(hits, sizes)))
+
+    def _entropy(self, score: Score) -> Sampled:
+        entropies = score.sentences.entropies.astype(np.float64)
+        known = ~np.isnan(entropies)
+        if not known.any() or not abs(entropies[known].mean() - score.entropy) <= _ROUNDING:
+            raise score.sentences.file.refused(score.sentences.row)
+        return Sampled(score.entropy, self.draws.ratio(np.where(known, entropies, 0), known))
+
+
+def _mean(values: Iterable[Sampled]) -> Sampled | None:
+    found = list(values)
+    return mean_of(found) if found else None

@@ -35,7 +35,7 @@ $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 install: $(VENV)/installed
 
 demo: install
-	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --quiet rules
+	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --logger alignlens
 	@$(BIN)/alignlens report --print $(if $(CONFIG),--configfile $(CONFIG))
 
 ui: install

@@ -13,6 +13,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 PROJECT = Path(__file__).parents[1]
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names a test by the number of its bytes: archives have the time in them, and workers must agree on all names."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The root of the checkout."""

@@ -35,7 +35,7 @@ $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 install: $(VENV)/installed
 
 demo: install
-	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --quiet rules
+	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --logger alignlens
 	@$(BIN)/alignlens report --print $(if $(CONFIG),--configfile $(CONFIG))
 
 ui: install
@@ -52,13 +52,16 @@ screenshot: install
 	tests/cluster/install.sh
 	$(BIN)/python tests/cluster/screenshot.py
 
+# A worker per core takes one file of tests after the other, the long ones first.
+PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
 test: install
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # Slurm's daemons, MariaDB, PostgreSQL and Chromium for real, on loopback; skips, with the reason, what cannot be installed.
 test-cluster: install
 	tests/cluster/install.sh
-	$(BIN)/python -m pytest tests/cluster
+	$(PYTEST) tests/cluster
 
 # Some minutes, so not in CI; a sample of them is part of make test.
 drills: install

@@ -1,4 +1,4 @@
-"""Shared by all tests: where the project is, and where real data is if there is any."""
+"""Shared by all tests: where the project is, where real data is if there is any, and what workers share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ from pathlib import Path
 
 import pytest
 
+# Tests run on all cores, so that each has one thread. Torch reads this once, when it is loaded.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 PROJECT = Path(__file__).parents[1]
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names a test by the number of its bytes: archives have the time in them, and workers must agree on all names."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The root of the checkout."""
     return PROJECT
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A temporary folder of this session, the same for all workers of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
         _prepare_process(tracking=False)
         Bench.build(args.bench)
         return 0
-    results = run_all(args.group or list(GROUPS), args.seed, args.fast, args.jobs, args.only, args.verbose)
+    groups = args.group or list(GROUPS)
+    results = run_all(groups, args.seed, args.fast, args.jobs, args.only, args.verbose, args.built)
     if args.out:
         table.write(args.out, results, args.seed)
     print(table.markdown(results, args.seed))
@@ -80,15 +81,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_all(
-    groups: list[str], seed: int = 1, fast: bool = False, jobs: int = 1, only: str = "", verbose: bool = False
+    groups: list[str], seed: int, fast: bool, jobs: int, only: str, verbose: bool, built: Path | None
 ) -> list[Result]:
-    """Builds the bench, runs the drills of some groups and returns what became of them."""
+    """Builds the bench if there is none, runs the drills of some groups and returns what became of them."""
     _prepare_process("tracker" in groups)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder goes, too
     place = Path(tempfile.mkdtemp(prefix="alignlens-drills-"))
     place.chmod(0o755)
     try:
-        bench = Bench.build(place / "bench")
+        bench = Bench(built.resolve()) if built else Bench.build(place / "bench")
         drills = [drill for group in groups for drill in _made(bench, group, seed, fast) if only in drill.name]
         found = []
         with multiprocessing.get_context("fork").Pool(jobs, _start_worker, (drills, bench, place)) as pool:
@@ -183,6 +184,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="only drills whose name has this in it")
     parser.add_argument("--verbose", action="store_true", help="name every drill, not only those that are not clean")
     parser.add_argument("--bench", type=Path, metavar="DIR", help="only run the small pipeline in this new folder")
+    parser.add_argument("--built", type=Path, metavar="DIR", help="a folder of --bench, instead of a new one")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table between the markers of this file")
     return parser
 

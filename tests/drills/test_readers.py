@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,10 +32,10 @@ HARMS = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small pipeline, run by another process: this one may have threads, which do not survive a fork."""
+def files(bench: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the small pipeline, and some of other kinds."""
     folder = tmp_path_factory.mktemp("drills") / "bench"
-    subprocess.run([sys.executable, str(Path(__file__).with_name("run.py")), "--bench", str(folder)], check=True)
+    shutil.copytree(bench, folder)
     add_own_files(folder)
     return folder
 

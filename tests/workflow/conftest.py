@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from throwaway import Workspace, make_workspace
+from throwaway import TINY, Run, Workspace, make_workspace, run_once
 
 
 @pytest.fixture
@@ -15,8 +15,12 @@ def workspace(tmp_path: Path, project: Path) -> Workspace:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
-    """A copy in which the tiny workflow has run undisturbed, on all cores; tests leave it as they found it."""
-    made = make_workspace(tmp_path_factory.mktemp("finished") / "project", project)
-    made.snakemake("--cores", "all")
-    return made
+def finished(common: Path, project: Path) -> Workspace:
+    """The copy in which the tiny workflow has run undisturbed, on all cores; tests leave it as they found it."""
+    return run_once(common / "finished", project, TINY)
+
+
+@pytest.fixture(scope="session")
+def finished_runs(finished: Workspace) -> list[Run]:
+    """What MLflow tells of the tiny workflow."""
+    return finished.mlflow_runs()

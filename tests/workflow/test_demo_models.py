@@ -12,27 +12,26 @@ from alignlens.alignment.pharaoh import read_links
 from alignlens.metrics.causes import count_causes, read_causes
 
 pytestmark = pytest.mark.workflow
-# Okaru to Velnish is the harder direction: Velnish may choose some orders and fillers freely. The true causes are known
-# of the other one.
-DIRECTIONS = {"lstm": "xa-xb", "fconv": "xb-xa", "transformer": "xb-xa"}
+# Whose causes are looked for is trained as the demo does it; half of that is enough to see that the others learn.
+UPDATES = {"lstm": 1800, "fconv": 1400, "transformer": 1900}
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
-    """A copy with a model of every architecture, by nothing but the demo's own configuration."""
-    made = make_workspace(tmp_path_factory.mktemp("demo") / "project", project)
-    (made.folder / "tiny.yaml").write_text("{}\n")
-    made.snakemake("--cores", "all", "--", *(_scores(model) for model in DIRECTIONS))
+    """A copy with a model of every architecture, by the demo's own configuration but for the length of training."""
+    models = {name: {"preset": f"demo_{name}", "training": {"max_updates": count}} for name, count in UPDATES.items()}
+    made = make_workspace(tmp_path_factory.mktemp("demo") / "project", project, {"models": models})
+    made.snakemake("--cores", "all", "--", *(_scores(model) for model in UPDATES))
     return made
 
 
 def _scores(model: str) -> str:
-    return f"results/demo/translations/demo/{DIRECTIONS[model]}/{model}/1/forced.json"
+    return f"results/demo/translations/demo/xa-xb/{model}/1/forced.json"
 
 
 def test_every_architecture_learns_the_corpus(trained: Workspace) -> None:
-    for model in DIRECTIONS:
-        assert json.loads((trained.folder / _scores(model)).read_text())["accuracy"] >= 0.90, model
+    for model in UPDATES:
+        assert json.loads((trained.folder / _scores(model)).read_text())["accuracy"] >= 0.92, model
 
 
 def test_smoothgrad_finds_the_true_causes(trained: Workspace) -> None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from alignlens.io.locks import held
+
+Run = dict[str, Any]
 PARTS = ("Snakefile", "rules", "config", "envs", "profiles", "report", "src")
 BRIEFLY = {"max_updates": 30, "validate_every": 15}
-TINY = {
+TINY: dict[str, Any] = {
     "preset": "tiny",
     "datasets": ["tiny"],
     "custom_datasets": {
@@ -104,7 +111,18 @@ class Workspace:
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}
 
-    def mlflow_runs(self, uri: str = "sqlite:///results/mlflow.db") -> list[dict[str, object]]:
+    def dry_run(self, *arguments: str) -> dict[str, int]:
+        """The rules that would run, and how many jobs of each."""
+        told = self.snakemake("--cores", "all", "--dry-run", *arguments).stdout
+        counts = dict(re.findall(r"^(\w+) +(\d+)$", told, flags=re.MULTILINE))
+        return {rule: int(count) for rule, count in counts.items() if rule not in ("total", "all")}
+
+    def statuses(self) -> set[str]:
+        """The statuses of the runs of the store, read without starting MLflow."""
+        with closing(sqlite3.connect(self.folder / "results" / "mlflow.db")) as store:
+            return {status for (status,) in store.execute("select status from runs")}
+
+    def mlflow_runs(self, uri: str = "sqlite:///results/mlflow.db") -> list[Run]:
         """Every run of the store: key, status, name, number of metrics."""
         script = (
             "import json, mlflow, sys\n"
@@ -117,17 +135,29 @@ class Workspace:
         )
         command = [sys.executable, "-c", script, uri]
         done = subprocess.run(command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=True)
-        runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+        runs: list[Run] = json.loads(done.stdout.splitlines()[-1])
         return runs
 
 
 def environment() -> dict[str, str]:
     """The environment of a user who has set nothing."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW", "ALIGNLENS", "SNAKEMAKE"))}
+    ours = ("ALIGNLENS", "MLFLOW", "OMP", "PYTEST", "SNAKEMAKE")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return {**kept, "MLFLOW_DISABLE_TELEMETRY": "true"}
 
 
-def make_workspace(folder: Path, project: Path) -> Workspace:
+def run_once(folder: Path, project: Path, config: dict[str, Any]) -> Workspace:
+    """Returns a workspace in which everything has run, by the first worker that asks; others wait for it."""
+    made, done = Workspace(folder / "project"), folder / "done"
+    with held(folder.with_suffix(".lock"), "runs the workflow"):
+        if not done.exists():
+            assert not made.folder.exists(), "the workflow has failed before"
+            make_workspace(made.folder, project, config).snakemake("--cores", "all")
+            done.touch()
+    return made
+
+
+def make_workspace(folder: Path, project: Path, config: dict[str, Any] = TINY) -> Workspace:
     folder.mkdir(parents=True)
     for part in PARTS:
         source = project / part
@@ -135,7 +165,7 @@ def make_workspace(folder: Path, project: Path) -> Workspace:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         else:
             shutil.copy(source, folder / part)
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(config))
     return Workspace(folder)
 
 

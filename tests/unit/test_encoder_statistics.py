@@ -9,8 +9,8 @@ import pytest
 from encoder_cases import VOCABULARY, our_encoder, sequence, sequences
 from scipy.stats import rankdata, spearmanr
 
+from alignlens.corpora.frequency import counts_of, ranks_by_count, ranks_by_id
 from alignlens.decoding.sentences import Sentences
-from alignlens.encoders.frequency import counts_of, ranks_by_count, ranks_by_id
 from alignlens.encoders.observation import observe
 from alignlens.encoders.paragraphs import is_prose, manual_paragraphs, paragraph_pairs, shortened
 from alignlens.encoders.sequences import TokenSequence, padded_batches

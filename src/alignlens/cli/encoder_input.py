@@ -65,7 +65,7 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
         raise InputError("no such file.", args.text, advice="Check the path.")
     import torch
 
-    from alignlens.encoders.frequency import ranks_by_id
+    from alignlens.corpora.frequency import ranks_by_id
     from alignlens.encoders.huggingface import HuggingFaceEncoder
     from alignlens.encoders.tokens import HuggingFaceTokens
 
@@ -190,8 +190,8 @@ def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.flo
     """Returns frequency ranks by the counts of a token store, and what was counted."""
     if folder is None:
         return None, None
+    from alignlens.corpora.frequency import counts_of, ranks_by_count
     from alignlens.corpora.tokens import TokenStore
-    from alignlens.encoders.frequency import counts_of, ranks_by_count
 
     store = TokenStore.open(folder)
     if store.vocabulary_size != trained.spec.source_vocab:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignlens.corpora.frequency import counts_of
 from alignlens.corpora.symbols import PADDING_ID, UNKNOWN_ID
-from alignlens.encoders.frequency import counts_of
 from alignlens.training.objectives.cross_entropy import CrossEntropy
 
 if TYPE_CHECKING:

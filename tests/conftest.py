@@ -11,6 +11,12 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"
 
 PROJECT = Path(__file__).parents[1]
+LONG = ("test_training.py", "test_store.py", "test_store_damage.py", "test_store_trouble.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the unit tests that take long before the others, so that no worker waits for them at the end."""
+    items.sort(key=lambda item: item.path.parent.name == "unit" and item.path.name not in LONG)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -28,27 +28,36 @@ class LogHandler(LogHandlerBase):
         self._live = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._board = Board()
         self._drawn = False
+        self._turn = threading.Lock()
         self._ended = threading.Event()
         if not self.common_settings.dryrun:
             threading.Thread(target=self._tick, daemon=True).start()
 
     def emit(self, record: LogRecord) -> None:
         """Prints what a record is worth, above the line that is drawn."""
-        text = self.format(record)
-        told = [text] if self.common_settings.dryrun else self._board.told(record, text, every_job=not self._live)
-        self._print(told)
+        try:
+            with self._turn:
+                self._print(self._told(record))
+        except Exception:  # the thread that calls this must live on, or nothing would be shown any more
+            self.handleError(record)
 
     def close(self) -> None:
         """Ends the display."""
         self._ended.set()
-        with self.lock or threading.RLock():
+        with self._turn:
             self._board.running.clear()
             self._print([])
         super().close()
 
+    def _told(self, record: LogRecord) -> list[str]:
+        text = self.format(record) or ""
+        if self.common_settings.dryrun:
+            return [text] if text else []
+        return self._board.told(record, text, every_job=not self._live)
+
     def _tick(self) -> None:
         while not self._ended.wait(_REDRAW_SECONDS if self._live else _SILENCE_SECONDS):
-            with self.lock or threading.RLock():
+            with self._turn:
                 quiet = not self._live and self._board.running and self._board.silent_for(_SILENCE_SECONDS)
                 self._print([self._board.line()] if quiet else [])
 

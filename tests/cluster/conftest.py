@@ -11,6 +11,14 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "workflow"))
 
 from slurm import Slurm, why_not
+from submitted import SMALL
+from throwaway import Workspace, run_once
+
+
+@pytest.fixture(scope="module")  # after those that say that something is not installed
+def local(common: Path, project: Path) -> Workspace:
+    """The workflow on this machine alone."""
+    return run_once(common / "local", project, SMALL)
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,8 @@ MpiDefault=none
 SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+# A job starts when it is submitted, not up to three seconds later with others.
+SchedulerParameters=batch_sched_delay=0
 ReturnToService=2
 MinJobAge=86400
 KillWait=5

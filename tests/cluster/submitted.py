@@ -10,15 +10,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm import Slurm
-from throwaway import Workspace, environment, kill_group
+from throwaway import TINY, Workspace, environment, kill_group
 
+# One model and one aligner: a job on a cluster starts Snakemake once for itself and once for each of its steps.
+SMALL = {
+    **TINY,
+    "models": {**TINY["models"], "lstm": None},
+    "aligners": [{"name": "fast_align", "text": "offline"}],
+}
 #: Ends at the memory limit the first time, and has room enough the second.
 HUNGRY = "model_encoder"
-CANCELLED = "rule_train_wildcards_tiny_xa-xb_lstm_1"
+#: Runs for a while, after some others: Snakemake is killed when it runs first, and it is cancelled when it runs again.
+CANCELLED = "rule_train_wildcards_tiny_xa-xb_transformer_1"
+# After every look at the queue in vain the plugin waits for ten seconds more, which no option changes. A person can
+# wait; a test of many short jobs cannot.
+IMPATIENT = """
+import asyncio
+from snakemake.cli import main
+from snakemake_executor_plugin_slurm import Executor
+
+async def sleep(self):
+    await asyncio.sleep(1)
+
+Executor.sleep = sleep
+main()
+"""
 OPTIONS = (
     "--workflow-profile",
     "profiles/slurm",
-    # A person can wait for twenty seconds between two looks at the queue; a test of many short jobs cannot.
     "--slurm-init-seconds-before-status-checks",
     "2",
     # The node has fewer real cores than Slurm believes.
@@ -36,11 +55,12 @@ class Submission:
     workspace: Workspace
     slurm: Slurm
     variables: dict[str, str] = field(default_factory=dict)
+    snakemake: tuple[str, str] = ("-c", IMPATIENT)
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         with self.log.open("a") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "snakemake", "--configfile", "tiny.yaml", *OPTIONS, *options],
+                [sys.executable, *self.snakemake, "--configfile", "tiny.yaml", *OPTIONS, *options],
                 cwd=self.workspace.folder,
                 env={**environment(), **self.variables, **self.slurm.environment},
                 stdout=log,
@@ -53,24 +73,24 @@ class Submission:
     def log(self) -> Path:
         return self.workspace.folder / "submitted.log"
 
-    def kill_when(self, process: subprocess.Popen[str], completed: int) -> list[tuple[str, str, str]]:
-        """Kills Snakemake as a power cut would when so many jobs are done and others run; returns the jobs by then."""
+    def kill_when(self, process: subprocess.Popen[str], comment: str) -> list[tuple[str, str, str]]:
+        """Kills Snakemake as a power cut would as soon as a job runs; returns all jobs by then."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < until and process.poll() is None:
             jobs = self.slurm.jobs()
-            states = [state for _, state, _ in jobs]
-            if states.count("COMPLETED") >= completed and "RUNNING" in states:
+            if any((state, text) == ("RUNNING", comment) for _, state, text in jobs):
                 kill_group(process)
                 return jobs
             time.sleep(0.2)
         raise AssertionError(f"never so far:\n{self.end_of_log()}")
 
-    def cancel(self, comment: str, process: subprocess.Popen[str]) -> str:
-        """Cancels a job as soon as it runs; returns its number."""
+    def cancel(self, comment: str, process: subprocess.Popen[str], before: list[tuple[str, str, str]]) -> str:
+        """Cancels a job that is not among those before as soon as it runs; returns its number."""
+        known = {number for number, _, _ in before}
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < until and process.poll() is None:
             for number, state, text in self.slurm.jobs():
-                if state == "RUNNING" and text == comment:
+                if state == "RUNNING" and text == comment and number not in known:
                     assert self.slurm.run("scancel", number).returncode == 0
                     return number
             time.sleep(0.2)

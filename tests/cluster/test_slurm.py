@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from slurm import Slurm
-from submitted import CANCELLED, HUNGRY, SHORT_OF_MEMORY, Submission, living_children_of
+from submitted import CANCELLED, HUNGRY, SHORT_OF_MEMORY, SMALL, Submission, living_children_of
 from throwaway import Workspace, make_workspace
 from tracking_server import OwnServer, own_server
 
@@ -38,14 +38,6 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
-    """The tiny workflow on this machine."""
-    made = make_workspace(tmp_path_factory.mktemp("local") / "project", project)
-    made.snakemake("--cores", "all")
-    return made
-
-
-@pytest.fixture(scope="module")
 def server() -> Iterator[OwnServer]:
     """An MLflow server with PostgreSQL, which jobs on nodes and the sync at the end write to."""
     try:
@@ -61,11 +53,11 @@ def finished(
     slurm: Slurm, server: OwnServer, tmp_path_factory: pytest.TempPathFactory, project: Path
 ) -> Iterator[Finished]:
     """The same through Slurm: Snakemake killed and started again, a job cancelled, a job over its memory limit."""
-    workspace = make_workspace(tmp_path_factory.mktemp("cluster") / "project", project)
+    workspace = make_workspace(tmp_path_factory.mktemp("cluster") / "project", project, SMALL)
     submission = Submission(workspace, slurm, {"MLFLOW_TRACKING_URI": server.uri})
-    before = submission.kill_when(submission.start(*SHORT_OF_MEMORY), completed=3)
+    before = submission.kill_when(submission.start(*SHORT_OF_MEMORY), CANCELLED)
     again = submission.start(*SHORT_OF_MEMORY)
-    cancelled = submission.cancel(CANCELLED, again)
+    cancelled = submission.cancel(CANCELLED, again, before)
     submission.wait(again)
     yield Finished(workspace, before, slurm.jobs(), cancelled, submission.log.read_text(), server.uri)
     assert not living_children_of(workspace.folder)
@@ -79,7 +71,7 @@ def test_the_tables_are_those_of_a_local_run(finished: Finished, local: Workspac
 
 def test_finished_work_is_not_submitted_again_and_running_jobs_are_cancelled(finished: Finished) -> None:
     done = [comment for _, state, comment in finished.before_kill if state == "COMPLETED"]
-    assert len(done) >= 3
+    assert len(done) >= 2, "at least the text and its pieces"
     assert {finished.submissions()[comment] for comment in done} == {1}
     ran = {number for number, state, _ in finished.before_kill if state == "RUNNING"}
     ended = {number: state for number, state, _ in finished.jobs if number in ran}
@@ -101,8 +93,8 @@ def test_a_cancelled_job_and_one_over_its_memory_are_tried_again(finished: Finis
 def test_jobs_say_what_they_are_and_short_ones_go_together(finished: Finished) -> None:
     comments = set(finished.submissions())
     assert "rule_train_wildcards_tiny_xb-xa_transformer_1" in comments
-    assert "rule_attribute_wildcards_tiny_lstm_1_forced_xa-xb" in comments
-    assert any(comment.startswith("rule_translation_tiny_xa-xb_lstm_1_") for comment in comments)
+    assert "rule_attribute_wildcards_tiny_transformer_1_forced_xa-xb" in comments
+    assert any(comment.startswith("rule_translation_tiny_xa-xb_transformer_1_") for comment in comments)
     assert any(comment.startswith("rule_links_tiny_transformer_1_") for comment in comments)
     jobs = sum(finished.submissions().values())
     benchmarked = len(list(finished.workspace.results.glob("benchmarks/**/*.tsv")))

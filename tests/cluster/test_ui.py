@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from browser import MlflowPage, chromium, missing_programs, served
-from throwaway import TINY, Workspace, make_workspace
+from submitted import SMALL
+from throwaway import Workspace
 
 pytestmark = pytest.mark.cluster
 METHODS = ("attention", "ding_grad", "ding_smoothgrad,n=3", "li_smoothgrad,reading=abs_dot,n=3")
@@ -20,15 +22,29 @@ SCORES = "attributions/tiny/transformer/1/forced/metrics.json"
 
 
 @pytest.fixture(scope="module")
-def scored(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Workspace:
-    """A copy of the project in which a Transformer was trained in both directions and asked with a study's methods."""
+def programs() -> None:
+    """These tests skip where a browser is absent."""
     if missing := missing_programs():
         pytest.skip(f"not installed: {', '.join(missing)} (tests/cluster/install.sh installs them on Debian)")
+<<<<<<< HEAD
     made = make_workspace(tmp_path_factory.mktemp("ui") / "project", project)
     models = {**TINY["models"], "lstm": None}
     (made.folder / "tiny.yaml").write_text(
         yaml.safe_dump({**TINY, "models": models, "studies": {**TINY["studies"], "kobayashi2020": None}})
     )
+=======
+
+
+@pytest.fixture(scope="module")
+def scored(programs: None, local: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A copy of the project in which a Transformer, trained in both directions, was asked with one study's methods."""
+    made = Workspace(tmp_path_factory.mktemp("ui") / "project")
+    shutil.copytree(local.folder, made.folder)
+    (made.folder / "results" / "mlflow.db").unlink()
+    shutil.rmtree(made.folder / "results" / "mlartifacts")
+    shutil.rmtree(made.results / "attributions")
+    (made.folder / "tiny.yaml").write_text(yaml.safe_dump({**SMALL, "studies": ["ding2019"]}))
+>>>>>>> wip-tests
     made.snakemake("--cores", "all", "--", f"results/tiny/{SCORES}")
     return made
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,10 +87,10 @@ class OwnServer:
         with patch.dict(os.environ, self.secrets):
             return {run.data.tags["alignlens.key"]: run.to_dictionary() for run in _search(self.uri)[1]}
 
-    def runs(self) -> dict[str, dict[str, Any]]:
+    def runs(self, keys: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
         """The content of the store; see ``stored``."""
         with patch.dict(os.environ, self.secrets):
-            return stored(self.uri)
+            return stored(self.uri, keys)
 
 
 @contextmanager
@@ -107,12 +107,16 @@ def own_server(*options: str, place: str = "server", **secrets: str) -> Iterator
             server.down()
 
 
-def stored(uri: str) -> dict[str, dict[str, Any]]:
-    """Returns every run by key: what it is, its metrics with all steps and times, its files byte for byte."""
+def stored(uri: str, wanted: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Returns every run by key, or some: what it is, its metrics with all steps and times, its files byte for byte."""
     client, runs, experiments = _search(uri)
     keys = {run.info.run_id: run.data.tags["alignlens.key"] for run in runs}
     assert len(set(keys.values())) == len(runs), "a key has two runs"
-    return {keys[run.info.run_id]: _content(client, run, experiments, keys) for run in runs}
+    return {
+        keys[run.info.run_id]: _content(client, run, experiments, keys)
+        for run in runs
+        if wanted is None or keys[run.info.run_id] in wanted
+    }
 
 
 def _search(uri: str) -> tuple[Any, list[Any], dict[str, str]]:

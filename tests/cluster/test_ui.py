@@ -26,13 +26,6 @@ def programs() -> None:
     """These tests skip where a browser is absent."""
     if missing := missing_programs():
         pytest.skip(f"not installed: {', '.join(missing)} (tests/cluster/install.sh installs them on Debian)")
-<<<<<<< HEAD
-    made = make_workspace(tmp_path_factory.mktemp("ui") / "project", project)
-    models = {**TINY["models"], "lstm": None}
-    (made.folder / "tiny.yaml").write_text(
-        yaml.safe_dump({**TINY, "models": models, "studies": {**TINY["studies"], "kobayashi2020": None}})
-    )
-=======
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +36,9 @@ def scored(programs: None, local: Workspace, tmp_path_factory: pytest.TempPathFa
     (made.folder / "results" / "mlflow.db").unlink()
     shutil.rmtree(made.folder / "results" / "mlartifacts")
     shutil.rmtree(made.results / "attributions")
-    (made.folder / "tiny.yaml").write_text(yaml.safe_dump({**SMALL, "studies": ["ding2019"]}))
->>>>>>> wip-tests
+    (made.folder / "tiny.yaml").write_text(
+        yaml.safe_dump({**SMALL, "studies": {**SMALL["studies"], "kobayashi2020": None}})
+    )
     made.snakemake("--cores", "all", "--", f"results/tiny/{SCORES}")
     return made
 

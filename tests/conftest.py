@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from alignlens.io.seals import made_by
+
 # Tests run on all cores, so that each has one thread. Torch reads this once, when it is loaded.
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -22,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names a test by the number of its bytes: archives have the time in them, and workers must agree on all names."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(autouse=True)
+def unsealed() -> None:
+    """No test inherits from another that its files are those of a step of the pipeline."""
+    made_by("", step=False)
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,7 @@ def call(folder: Path, verb: str, *arguments: str) -> int:
 
 
 def plan(project: Path, **changes: Any) -> Plan:
-    config = {"preset": "mine", "datasets": ["demo"], "models": MODELS, "studies": ["ding2019"], **changes}
+    config = {"preset": "mine", "datasets": ["demo"], "models": MODELS, "studies": {"ding2019": {}}, **changes}
     return Plan.of(load_settings(config, project), "nowhere")
 
 
@@ -116,7 +116,7 @@ def test_configuration_and_plan_know_it(project: Path, tmp_path: Path, monkeypat
         plan(project, attribution={"methods": ["toy"]})
     before = seconds(project)
     add_method(tmp_path, monkeypatch)
-    named = plan(project, studies=[], attribution={"methods": ["toy,sign=kept"]})
+    named = plan(project, studies={}, attribution={"methods": ["toy,sign=kept"]})
     assert named.attribution.methods("demo", "wide", "free") == ["toy,sign=kept"]
     for model in MODELS:
         assert plan(project).attribution.compared("demo", model)[-1] == "toy"

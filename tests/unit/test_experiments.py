@@ -12,7 +12,6 @@ from typing import Any
 from alignlens.tracking.experiments import EXPERIMENTS, experiment_tags
 from alignlens.tracking.journal import Journal
 from alignlens.tracking.store import Store
-from alignlens.workflow.attribution_plan import STUDIES
 
 DESCRIPTION, VIEW = "mlflow.note.content", "mlflow.sharedViewState.alignlens"
 
@@ -34,7 +33,7 @@ def test_every_experiment_that_a_verb_records_is_described(project: Path) -> Non
     code = "\n".join(path.read_text() for path in (project / "src/alignlens/cli").glob("*.py"))
     named = re.findall(r'(?:experiment=|"experiment": |model_run\(about, )"([^"]+)"', code)
     chosen = re.findall(r'experiment="([^"]+)" if .* else "([^"]+)"', code)
-    recorded = {*named, *(name for pair in chosen for name in pair), *STUDIES}
+    recorded = {*named, *(name for pair in chosen for name in pair)}
     recorded.remove("cost")  # stands among the methods: "experiment": "attribution"
     assert len(recorded) > 12
     assert recorded == set(EXPERIMENTS)

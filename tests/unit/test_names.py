@@ -20,7 +20,12 @@ BAD = (
 
 
 #: Where a rule says what a name may be; elsewhere it is one of a list.
+ENCODERS = "config.studies.kobayashi2020.encoders.models"
 CHECKED = ("preset", "dataset", "model", "encoder")
+
+
+def encoders(settings: dict[str, Any]) -> dict[str, Any]:
+    return {"studies": {"kobayashi2020": {"encoders": settings}}}
 
 
 def names(bad: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -39,13 +44,13 @@ def names(bad: str) -> dict[str, tuple[str, dict[str, Any]]]:
         ),
         "model": ("config.models:", {"models": {bad: {"preset": "demo_lstm"}}}),
         "model left out": ("config.models:", {"models": {bad: None}}),
-        "encoder": ("config.encoders.models:", {"encoders": {"models": {bad: "minilm"}}}),
-        "encoder left out": ("config.encoders.models:", {"encoders": {"models": {bad: None}}}),
+        "encoder": (f"{ENCODERS}:", encoders({"models": {bad: "minilm"}})),
+        "encoder left out": (f"{ENCODERS}:", encoders({"models": {bad: None}})),
         "chosen dataset": ("config.datasets[0]:", {"datasets": [bad]}),
         "preset of a model": ("config.models.x.preset:", {"models": {"x": {"preset": bad}}}),
         "aligner": ("config.aligners[0].name:", {"aligners": [{"name": bad}]}),
         "symmetrisation": ("config.symmetrizations[0]:", {"symmetrizations": [bad]}),
-        "study": ("config.studies[0]:", {"studies": [bad]}),
+        "study": ("config.studies.", {"studies": {bad: {}}}),
         "extraction": ("config.attribution.extractions[0]:", {"attribution": {"extractions": [bad]}}),
         "method": ("config.attribution.methods[0]:", {"attribution": {"methods": [bad]}}),
     }
@@ -76,7 +81,7 @@ def test_good_names_are_taken(project: Path, tmp_path: Path) -> None:
         "datasets": ["my-data2"],
         "custom_datasets": {"my-data2": {"kind": "synthetic", "pair": ["xa", "xbc"]}},
         "models": {"2nd_lstm": {"preset": "demo_lstm"}},
-        "encoders": {"models": {"bert-base-uncased": "minilm", "All_MiniLM-L6": str(tmp_path), "x" * 64: None}},
+        **encoders({"models": {"bert-base-uncased": "minilm", "All_MiniLM-L6": str(tmp_path), "x" * 64: None}}),
     }
     settings = load_settings(config, project)
     assert (settings.preset, settings.models[0].name, settings.datasets[0].pair) == (
@@ -87,9 +92,9 @@ def test_good_names_are_taken(project: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"encoders": {"models": {"demo": "minilm"}}}, "config.encoders.models.demo: 'demo' is taken: .* dataset"),
-        ({"encoders": {"models": {"Demo": "minilm"}}}, "config.encoders.models.Demo: 'Demo' is taken: .* dataset"),
-        ({"encoders": {"models": {"a": "minilm", "A": "minilm"}}}, "config.encoders.models.A: 'A' is taken: another"),
+        (encoders({"models": {"demo": "minilm"}}), ENCODERS + ".demo: 'demo' is taken: .* dataset"),
+        (encoders({"models": {"Demo": "minilm"}}), ENCODERS + ".Demo: 'Demo' is taken: .* dataset"),
+        (encoders({"models": {"a": "minilm", "A": "minilm"}}), ENCODERS + ".A: 'A' is taken: another"),
         ({"preset": "cache"}, "config.preset: 'cache' is taken: results/ has another"),
         ({"preset": "server"}, "config.preset: 'server' is taken"),
         ({"preset": "mlartifacts"}, "config.preset: 'mlartifacts' is taken"),
@@ -105,7 +110,7 @@ def test_names_that_would_share_a_folder_are_errors(project: Path, changes: dict
 
 
 def test_an_encoder_that_is_left_out_takes_no_name(project: Path) -> None:
-    load_settings({"preset": "mine", "datasets": ["demo"], "encoders": {"models": {"demo": None}}}, project)
+    load_settings({"preset": "mine", "datasets": ["demo"], **encoders({"models": {"demo": None}})}, project)
 
 
 @pytest.mark.parametrize("place", ["/etc/passwd", "../outside", "a/../../b"])

@@ -13,7 +13,7 @@
 #   translations/{dataset}/{direction}/{model}/{seed}/test.txt      with bleu.json; forced.json scores the reference
 #   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
 #   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
-#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json         with sentences.npz: counts of every sentence
+#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json           with sentences.npz: counts of every sentence
 #   attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/   scores/ and links/ of every method; decoding is
 #                                                                   forced or free, direction also bidir
 #   attributions/{dataset}/{model}/{seed}/forced/{direction}/       with cost.json: what methods cost by themselves

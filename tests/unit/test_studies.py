@@ -6,6 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,6 +18,7 @@ import alignlens.studies
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
 from alignlens.report.studies import claims_told, read_study, studies_part
+from alignlens.studies.contract import EncoderRequest
 from alignlens.studies.registry import studies
 from alignlens.tracking.experiments import experiment_tags
 from alignlens.workflow.plan import Plan
@@ -123,6 +126,17 @@ def test_the_plan_builds_what_a_new_study_asks_for(toy: Path, project: Path) -> 
 def test_its_settings_are_checked(toy: Path, project: Path, content: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load_settings({**CONFIG, "studies": {"toy2024": content}}, project)
+
+
+def test_two_studies_ask_for_the_same_encoders(toy: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_toy = {**CONFIG, "studies": {"kobayashi2020": {"encoders": {"sequences": 5, "tokens": 8}}, "toy2024": {}}}
+    found = studies()
+    for sequences, fits in ((5, True), (6, False)):
+        request = EncoderRequest({}, None, sequences, 8)
+        asking = found | {"toy2024": replace(found["toy2024"], encoders=lambda settings, asked=request: asked)}
+        monkeypatch.setattr("alignlens.workflow.settings.studies", lambda asking=asking: asking)
+        with nullcontext() if fits else pytest.raises(ConfigError, match="toy2024: asks for other encoders than koba"):
+            load_settings(with_toy, project)
 
 
 def test_a_study_of_null_is_none(project: Path) -> None:

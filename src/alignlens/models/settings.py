@@ -1,8 +1,9 @@
 """The architectures: what each can be told, what it is called, and where its model is.
 
 Plain data, so that reading a configuration loads no tensor library. One entry of ``ARCHITECTURES`` is an architecture:
-the schema of its settings, training and decoding know it from there. Counted work stands in ``costs.arithmetic``, and
-gradients faster than autograd's in ``attribution.gradients.choice``, since a training must not depend on either.
+the schema of its settings, training and decoding know it from there. Counted work stands in
+``workflow.costs.arithmetic``, and gradients faster than autograd's in ``attribution.gradients.choice``, since a
+training must not depend on either.
 """
 
 from __future__ import annotations

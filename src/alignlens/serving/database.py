@@ -33,7 +33,7 @@ POOL = {
     "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "20",
     "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": "80",
 }
-"""What keeps the connections of the server apart: fewer than PostgreSQL gives, and two for every request."""
+"""What MLflow is told: two connections for every request, and fewer in all than PostgreSQL gives."""
 
 _INSTALL = "Install it (Debian, Ubuntu: apt-get install postgresql) or put its programs on the PATH."
 

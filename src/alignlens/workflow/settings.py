@@ -212,7 +212,17 @@ def _studies(filled: Mapping[str, Any], where: str) -> dict[str, Any]:
         if content is not None:
             active[name] = read(study.settings, content)
             study.check(active[name], filled["datasets"], f"{where}.{name}")
+    _check_encoders(active, where)
     return active
+
+
+def _check_encoders(active: Mapping[str, Any], where: str) -> None:
+    """Raises if two studies ask for different encoders, which would share their folders of results."""
+    asked = [(name, studies()[name].encoders(settings)) for name, settings in active.items()]
+    (first, wanted), *others = [pair for pair in asked if pair[1] is not None] or [("", None)]
+    for name, request in others:
+        if request != wanted:
+            raise ConfigError(f"{where}.{name}: asks for other encoders than {first}. Let both ask for the same.")
 
 
 def _check_files(dataset: Dataset, where: str) -> None:

@@ -34,7 +34,7 @@ class StudyPlan:
         return [str(self.plan.root / name / file) for file in study_of(name).files]
 
     def encoders(self) -> EncoderRequest | None:
-        """Returns the encoders that a study looks into; none if no study does."""
+        """Returns the encoders that studies look into, the same for all of them; None if no study does."""
         asked = (self._encoders_of(name) for name in self.plan.settings.studies)
         return next((request for request in asked if request is not None), None)
 

@@ -65,7 +65,7 @@ def _formula(settings: ArchitectureSettings) -> Formula:
         known = ", ".join(sorted(each.__name__ for each in FORMULAS))
         raise ConfigError(
             f"costs: nothing is counted for models of {kind.__name__}; known: {known}. "
-            "Add a formula to FORMULAS of costs/arithmetic.py."
+            "Add a formula to FORMULAS of workflow/costs/arithmetic.py."
         )
     return FORMULAS[kind]
 

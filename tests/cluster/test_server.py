@@ -20,8 +20,9 @@ from writers import ROUNDS, STEPS, loss
 
 from alignlens.errors import ToolError
 from alignlens.serving.database import find_programs
+from alignlens.serving.server import Server, ServerSettings
 from alignlens.tracking.journal import Journal, read_journal
-from alignlens.tracking.records import find_journals
+from alignlens.tracking.records import find_journals, process_is_alive, process_start
 from alignlens.tracking.store import Store
 
 pytestmark = pytest.mark.cluster
@@ -257,10 +258,23 @@ def test_up_again_down_and_up_keep_the_runs(server: OwnServer) -> None:
 
 def test_a_killed_starter_leaves_nothing_that_stops_the_next_one(server: OwnServer) -> None:
     """The first process of the server goes alone, as with the out-of-memory killer: its child keeps the port."""
-    os.kill(server.pids("server")[0], 9)
+    killed = server.pids("server")[0]
+    start = process_start(killed)
+    os.kill(killed, 9)
+    wait_for(lambda: not process_is_alive(killed, start), f"process {killed} is gone")
     server.up()
     status = server.alignlens("server", "status", "--folder", str(server.folder), "--json")
-    assert json.loads(status.stdout)["answers"]
+    assert json.loads(status.stdout)["answers"], status.stdout + (server.folder / "server.log").read_text()[-2000:]
+
+
+def test_a_starter_that_dies_while_it_is_looked_at_is_replaced(
+    server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still lives at the first look; then only its child answers, for as long as nobody ends that."""
+    made = Server(server.folder)
+    monkeypatch.setattr(made.database, "up", lambda: os.kill(server.pids("server")[0], 9))
+    made.up(ServerSettings(port=server.port))
+    assert made.answers()
 
 
 def answer(server: OwnServer, method: str, path: str, **headers: str) -> int:

@@ -103,13 +103,9 @@ class Server:
             if running is not None and running != settings:
                 raise ConfigError(f"{running.url}: runs with other options. First run: alignlens server down.")
             self.database.up()
-            if running is None:
-                self.daemon.end(signal.SIGTERM)  # what a killed one has left
-                check_free(settings.host, settings.port)
-                write_json(self._settings, asdict(settings))
-                self._start(settings)
-            self._wait(settings)
-            self.daemon.record_children()
+            self._serve(settings)
+            if self.daemon.pid is None:  # it was about to die when we came, and its child answered for it
+                self._serve(settings)
 
     def down(self) -> bool:
         """Ends the server, then the database; returns whether anything ran."""
@@ -152,6 +148,15 @@ class Server:
             raise ConfigError(
                 f"{self.folder}: cannot be made private ({error.strerror}). Choose another --folder."
             ) from None
+
+    def _serve(self, settings: ServerSettings) -> None:
+        if self.daemon.pid is None:
+            self.daemon.end(signal.SIGTERM)  # what a killed one has left
+            check_free(settings.host, settings.port)
+            write_json(self._settings, asdict(settings))
+            self._start(settings)
+        self._wait(settings)
+        self.daemon.record_children()
 
     def _start(self, settings: ServerSettings) -> None:
         environment = server_environment(self.database.uri, str(self.folder / "artifacts"))

@@ -20,6 +20,7 @@ rule attribute:
         mem_mb=grows(4000),
         runtime=grows(720),
     params:
+        weights=lambda wildcards: weights_of(wildcards),
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
         batch_tokens=plan.settings.attribution.batch_tokens,
@@ -27,8 +28,8 @@ rule attribute:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.attribute"),
     shell:
-        "python -m alignlens attribute --model {input.model:q} --source {input.source:q} --target {input.target:q}"
-        " --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
+        "python -m alignlens attribute --model {input.model:q} {params.weights:q} --source {input.source:q}"
+        " --target {input.target:q} --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
         " --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
@@ -64,11 +65,11 @@ rule symmetrize_methods:
         forward=lambda wildcards: attributed_links(wildcards, 0),
         backward=lambda wildcards: attributed_links(wildcards, 1),
     output:
-        directory(f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/bidir/links"),
+        directory(f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/{{weights}}/{{split}}/forced/bidir/links"),
     log:
-        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/bidir/symmetrize.log",
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/{{weights}}/{{split}}/forced/bidir/symmetrize.log",
     benchmark:
-        f"{ROOT}/benchmarks/symmetrize_methods/{{dataset}}/{{model}}/{{seed}}.tsv"
+        f"{ROOT}/benchmarks/symmetrize_methods/{{dataset}}/{{model}}/{{seed}}/{{weights}}/{{split}}.tsv"
     conda:
         "../envs/alignlens.yaml"
     resources:
@@ -92,7 +93,7 @@ rule score_methods:
         causes=lambda wildcards: [
             f"{ROOT}/data/{wildcards.dataset}/test.{name}"
             for name in ("causes", "source")
-            if wildcards.decoding == "forced" and plan.dataset(wildcards.dataset).kind == "synthetic"
+            if (wildcards.decoding, wildcards.split) == (FORCED, "test") and plan.dataset(wildcards.dataset).kind == "synthetic"
         ],
     output:
         metrics=f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",

@@ -13,8 +13,11 @@ from alignlens.workflow.code_version import code_version
 from alignlens.workflow.environment import step_environment
 from alignlens.io.locks import release_stale_locks
 from alignlens.workflow.orphans import cancel_orphans, told
+from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.plan import SIDES, SPLITS, Plan
 from alignlens.workflow.settings import load_settings, read_config
+from alignlens.results.manifest import FILE as MANIFEST
+from alignlens.results.paths import ALIGNER as RUN, ATTRIBUTION, FINAL, FORCED, FREE, MODEL
 from alignlens.studies.registry import study_of
 
 with exit_on_error("config"):
@@ -36,9 +39,6 @@ def option(name, value):
 ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 
 ROOT = str(plan.root)
-RUN = "{dataset}/{aligner}/{text}/{size}"
-MODEL = "{dataset}/{direction}/{model}/{seed}"
-ATTRIBUTION = "{dataset}/{model}/{seed}/{decoding}"
 ADAPTIVE = option("--adaptive", plan.settings.attribution.adaptive)
 INTERVAL = [text for key, value in plan.settings.interval.items() for text in option(f"--{key}", value)]
 
@@ -51,9 +51,10 @@ wildcard_constraints:
     text="offline|online",
     size="all|[0-9]+",
     direction="|".join(name for dataset in plan.settings.datasets for name in plan.directions(dataset.name)),
-    model="|".join(run.name for run in plan.settings.models) or "(?!)",
+    model="|".join(model.name for model in plan.requested.models) or "(?!)",
     seed="[0-9]+",
-    decoding="forced|free|dev",
+    weights=f"{FINAL}|[0-9]+",
+    decoding=f"{FORCED}|{FREE}",
 
 
 def text_of(split):
@@ -81,9 +82,20 @@ def links_of(place):
     return lambda wildcards: f"{ROOT}/links/{RUN}/{plan.directions(wildcards.dataset)[place]}.pharaoh"
 
 
+def asked(wildcards, **more):
+    """Returns which attribution the wildcards are about."""
+    names = {**dict(wildcards.items()), **more}
+    return Attribution(**{key: int(names[key]) if key == "seed" else names[key] for key in Attribution._fields})
+
+
 def methods_of(wildcards):
     """Returns the methods that the wildcards' model is asked with."""
-    return plan.attribution.methods(wildcards.dataset, wildcards.model, wildcards.decoding)
+    return plan.attribution.methods(asked(wildcards))
+
+
+def weights_of(wildcards):
+    """Returns the option that names other weights than those that training ended in."""
+    return option("--weights", None if wildcards.weights == FINAL else f"snapshots/{int(wildcards.weights):06d}")
 
 
 def attributed_text(place):
@@ -94,8 +106,8 @@ def attributed_text(place):
 
     def text(wildcards):
         own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
-        given = side_of(plan.attribution.split(wildcards.decoding), place)
-        return own if wildcards.decoding == "free" and place == 1 else given(wildcards)
+        given = side_of(wildcards.split, place)
+        return own if wildcards.decoding == FREE and place == 1 else given(wildcards)
 
     return text
 
@@ -105,9 +117,8 @@ def attributed_pieces(place):
 
     def pieces(wildcards):
         own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
-        split, side = plan.attribution.split(wildcards.decoding), model_side(wildcards, place)
-        given = f"{ROOT}/pieces/{wildcards.dataset}/{split}.{side}"
-        return own if wildcards.decoding == "free" and place == 1 else given
+        given = f"{ROOT}/pieces/{wildcards.dataset}/{wildcards.split}.{model_side(wildcards, place)}"
+        return own if wildcards.decoding == FREE and place == 1 else given
 
     return pieces
 
@@ -115,12 +126,12 @@ def attributed_pieces(place):
 def attributed_links(wildcards, place):
     """Returns the links of all methods for one direction of the wildcards' model, which was given the reference."""
     direction = plan.directions(wildcards.dataset)[place]
-    return f"{ROOT}/attributions/{ATTRIBUTION}/{direction}/links".format(decoding="forced", **wildcards)
+    return f"{ROOT}/attributions/{ATTRIBUTION}/{direction}/links".format(decoding=FORCED, **wildcards)
 
 
 def attributed_cells(wildcards):
     """Returns the folders of links of the wildcards' model, with what each is scored against."""
-    return plan.attribution.cells(wildcards.dataset, wildcards.model, wildcards.seed, wildcards.decoding)
+    return plan.attribution.cells(asked(wildcards))
 
 
 def cells_of(wildcards):
@@ -142,6 +153,12 @@ def about_methods(wildcards):
         architecture=plan.model(wildcards.model).architecture,
         study=" ".join(plan.settings.studies),
     )
+
+
+def manifest_of(reader):
+    """Returns what a study or the report may read."""
+    made = plan.report_manifest() if reader == "report" else plan.studies.manifest(reader)
+    return json.dumps(made.as_json(), indent=1)
 
 
 def grows(amount):

@@ -7,9 +7,9 @@ rule measure_cost:
         source=side_of("test", 0),
         target=side_of("test", 1),
     output:
-        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/{{direction}}/cost.json",
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/final/test/forced/{{direction}}/cost.json",
     log:
-        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/{{direction}}/cost.log",
+        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/final/test/forced/{{direction}}/cost.log",
     benchmark:
         f"{ROOT}/benchmarks/measure_cost/{{dataset}}/{{model}}/{{seed}}/{{direction}}.tsv"
     conda:

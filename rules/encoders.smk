@@ -2,7 +2,7 @@
 # our own Transformers.
 
 
-ENCODERS = plan.studies.encoders()
+ENCODERS = plan.requested.encoders()
 
 
 if ENCODERS is not None:

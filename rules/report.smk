@@ -3,6 +3,8 @@
 
 rule report:
     input:
+        manifest=f"{ROOT}/report/{MANIFEST}",
+        texts=plan.prepared(),
         metrics=plan.metrics(),
         links=plan.links(),
         models=plan.models(),
@@ -32,11 +34,8 @@ rule report:
     params:
         folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
         root=lambda wildcards, output: os.path.dirname(output.page),
-        metrics=lambda wildcards, input: ["--metrics", *input.metrics] if input.metrics else [],
-        models=lambda wildcards, input: ["--models", *input.models] if input.models else [],
-        studies=lambda wildcards, input: ["--studies", *input.studies] if input.studies else [],
         heatmaps=plan.settings.heatmaps,
         code=code_version("alignlens.cli.report"),
     shell:
-        "python -m alignlens report --results {params.root:q} {params.metrics:q} {params.models:q} {params.studies:q}"
+        "python -m alignlens report --results {params.root:q} --manifest {input.manifest:q}"
         " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q} 2> {log:q}"

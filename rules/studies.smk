@@ -1,6 +1,22 @@
 # The studies of the configuration: a target of its name for each, and the job that makes its tables, figures and claims
 # from what models and aligners have scored.
-STUDIES = {name: study_of(name) for name in plan.settings.studies if plan.studies.files(name)}
+STUDIES = {name: study_of(name) for name in plan.studies.active()}
+
+
+# Everything that a study or the report may read, so that it need not look around in the results folder, where earlier
+# configurations have left theirs.
+rule manifest:
+    input:
+        template=f"{PROJECT}/rules/manifest.json.j2",
+    output:
+        f"{ROOT}/{{reader}}/{MANIFEST}",
+    wildcard_constraints:
+        reader="|".join([*STUDIES, "report"]),
+    localrule: True
+    params:
+        content=lambda wildcards: manifest_of(wildcards.reader),
+    template_engine:
+        "jinja2"
 
 
 for study in STUDIES.values():
@@ -19,6 +35,7 @@ for study in STUDIES.values():
         input:
             plan.studies.inputs(study.name),
             study.printed,
+            manifest=plan.studies.manifest_file(study.name),
         output:
             report(
                 plan.studies.files(study.name),
@@ -43,4 +60,4 @@ for study in STUDIES.values():
             code=code_version("alignlens.cli.study", study.module),
         shell:
             "python -m alignlens study {params.study:q} --results {params.root:q} --out {params.folder:q}"
-            " --journal {params.folder:q}/study.journal.jsonl --about {params.about:q} > {log:q} 2>&1"
+            " --manifest {input.manifest:q} --journal {params.folder:q}/study.journal.jsonl --about {params.about:q} > {log:q} 2>&1"

@@ -10,6 +10,7 @@ rule train:
         dev_target=tokens_of("dev", 1),
         dev_text=side_of("dev", 1),
         subwords=f"{ROOT}/subwords/{{dataset}}",
+        start=lambda wildcards: plan.start_of(**wildcards),
     output:
         directory(f"{ROOT}/models/{MODEL}/model"),
     log:
@@ -37,6 +38,8 @@ rule train:
         settings=lambda wildcards: plan.model(wildcards.model).as_json(),
         source_subwords=lambda wildcards, input: f"{input.subwords}/{model_side(wildcards, 0)}.model",
         target_subwords=lambda wildcards, input: f"{input.subwords}/{model_side(wildcards, 1)}.model",
+        pairs=lambda wildcards: option("--pairs", plan.planned(wildcards.model).pairs),
+        start=lambda wildcards, input: option("--start-from", input.start or None),
         work=lambda wildcards, output: os.path.join(os.path.dirname(output[0]), "work"),
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.train"),
@@ -45,5 +48,5 @@ rule train:
         " --train-source {input.train_source:q} --train-target {input.train_target:q}"
         " --dev-source {input.dev_source:q} --dev-target {input.dev_target:q} --dev-text {input.dev_text:q}"
         " --source-subwords {params.source_subwords:q} --target-subwords {params.target_subwords:q}"
-        " --work {params.work:q} --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl"
+        " {params.pairs:q} {params.start:q} --work {params.work:q} --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"

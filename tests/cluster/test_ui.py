@@ -18,7 +18,7 @@ from throwaway import Workspace
 
 pytestmark = pytest.mark.cluster
 METHODS = ("attention", "ding_grad", "ding_smoothgrad,n=3", "li_smoothgrad,reading=abs_dot,n=3")
-SCORES = "attributions/tiny/transformer/1/forced/metrics.json"
+SCORES = "attributions/tiny/transformer/1/final/test/forced/metrics.json"
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def _names() -> Iterator[Drill]:
         "an encoder that is not there": ["encoder", "--encoder", "absent", "--out", "new"],
         "an encoder without a name": ["encoder", "--encoder", "", "--out", "new"],
         "an empty folder as encoder": ["encoder", "--encoder", "results", "--out", "new"],
-        "a run without its parts": ["report", "--results", R, "--out", "new", "--runs", "a/b"],
+        "a manifest without its folder": ["report", "--manifest", f"{R}/report/manifest.json", "--out", "new"],
     }.items():
         yield _drill(what, command, expectation=refused)
     for port in ("0", "-1", "65536", "x", "", "1.5", "99999999999999999999"):

@@ -24,7 +24,7 @@ PAIR = ("xa", "xb")
 DIRECTIONS = ("xa-xb", "xb-xa")
 MODEL = "tiny/xa-xb/transformer/1"
 MODEL_FOLDER = f"{R}/models/{MODEL}/model"
-ATTRIBUTION = f"{R}/attributions/tiny/transformer/1/forced"
+ATTRIBUTION = f"{R}/attributions/tiny/transformer/1/final/test/forced"
 SCORES, LINKS = f"{ATTRIBUTION}/xa-xb/scores", f"{ATTRIBUTION}/xa-xb/links"
 ALIGNERS = {"fast_align": None, "ibm1": None, "hmm": "ibm1", "ibm4": "hmm", "eflomal": None}
 METHODS = ("attention", "ding_grad", "attention,layer=0,head=0")

@@ -368,12 +368,15 @@ GOODS = (
         | {"--triples": COUNT, "--out": OUT_FOLDER, "--about": JSON},
         f"{R}/encoders/{bench.MODEL}",
     ),
-    Good("study", ("study", "kobayashi2020", "--results", R, "--out", "new"), {"--results": FOLDER, "--about": JSON}),
+    Good(
+        "study",
+        ("study", "kobayashi2020", "--results", R, "--out", "new"),
+        {"--results": FOLDER, "--manifest": FILE, "--about": JSON},
+    ),
     Good(
         "report",
         ("report", "--results", R, "--out", "new", "--page", "page.html"),
-        {"--results": FOLDER, "--metrics": FILE, "--models": FOLDER, "--studies": FILE, "--heatmaps": COUNT}
-        | {"--page": OUT_FILE, "--configfile": FILE},
+        {"--results": FOLDER, "--manifest": FILE, "--heatmaps": COUNT} | {"--page": OUT_FILE, "--configfile": FILE},
     ),
     Good("track list", ("track", "list", "--results", "results"), {"--results": FOLDER, "--preset": FOLDER}),
 )

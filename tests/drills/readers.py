@@ -127,9 +127,9 @@ def _settings(folder: Path) -> Any:
 
 
 def _metrics(folder: Path) -> Any:
-    from alignlens.report.collect import read_metrics
+    from alignlens.results.scores import read_aligner
 
-    return read_metrics(folder / R / "scores/tiny/fast_align/offline/all/metrics.json").rows
+    return read_aligner(folder / R / "scores/tiny/fast_align/offline/all/metrics.json").rows
 
 
 def _sentences(folder: Path) -> Any:
@@ -145,9 +145,10 @@ def _entropies(folder: Path) -> Any:
 
 
 def _results(folder: Path) -> Any:
-    from alignlens.studies.results import read_results
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import read_results
 
-    return read_results(folder / R)
+    return read_results(Manifest.whole(folder / R))
 
 
 def _causes(folder: Path) -> Any:
@@ -158,21 +159,25 @@ def _causes(folder: Path) -> Any:
 
 
 def _encoders(folder: Path) -> Any:
+    from alignlens.results.manifest import Manifest
     from alignlens.studies.kobayashi2020.encoders import read_encoders
 
-    return [vars(found) for found in read_encoders(folder / R)]
+    return [vars(found) for found in read_encoders(Manifest.whole(folder / R))]
 
 
 def _curve(folder: Path) -> Any:
     from alignlens.report.models import ModelId, read_curve
+    from alignlens.results.manifest import Manifest
 
-    return read_curve(folder / R, ModelId("tiny", "xa-xb", "transformer", 1))
+    return read_curve(Manifest.whole(folder / R), ModelId("tiny", "xa-xb", "transformer", 1))
 
 
 def _models(folder: Path) -> Any:
     from alignlens.report.models import read_models
+    from alignlens.results.manifest import Manifest
 
-    return [(found.bleu, found.accuracy, found.parameters, found.dev_loss) for found in read_models(folder / R, [])]
+    models = read_models(Manifest.whole(folder / R), [])
+    return [(found.bleu, found.accuracy, found.parameters, found.dev_loss) for found in models]
 
 
 def _study(folder: Path) -> Any:
@@ -182,15 +187,25 @@ def _study(folder: Path) -> Any:
 
 
 def _costs(folder: Path) -> Any:
-    from alignlens.report.methods import read_costs
+    from alignlens.report.methods import read_compared
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import Results
 
-    return read_costs(folder / ATTRIBUTION / "xa-xb" / "cost.json")
+    manifest = Manifest.whole(folder / R)
+    return read_compared(manifest, Results(manifest)).costs
 
 
 def _preparation(folder: Path) -> Any:
     from alignlens.report.provenance import read_preparation
+    from alignlens.results.manifest import Manifest
 
-    return read_preparation(folder / R, "tiny")
+    return read_preparation(Manifest.whole(folder / R))
+
+
+def _manifest(folder: Path) -> Any:
+    from alignlens.results.manifest import Manifest
+
+    return Manifest.read(folder / R / "kobayashi2020" / "manifest.json", folder / R)
 
 
 def _parallel(folder: Path) -> Any:
@@ -234,7 +249,7 @@ READERS: dict[str, Reader] = {
     "read_journal": Reader(f"{MODEL_FOLDER}.journal.jsonl", _journal, sealed=False),
     "read_yaml": Reader("config.yaml", _yaml, sealed=False),
     "load_settings": Reader("config.yaml", _settings, sealed=False),
-    "read_metrics": Reader(f"{R}/scores/tiny/fast_align/offline/all/metrics.json", _metrics),
+    "read_aligner": Reader(f"{R}/scores/tiny/fast_align/offline/all/metrics.json", _metrics),
     "read_results": Reader(f"{ATTRIBUTION}/metrics.json", _results),
     "read_sentences": Reader(f"{ATTRIBUTION}/sentences.npz", _sentences),
     "sentence_entropies": Reader(f"{LINKS}/entropies.npz", _entropies),
@@ -244,6 +259,7 @@ READERS: dict[str, Reader] = {
     "read_models": Reader(f"{R}/translations/{MODEL}/bleu.json", _models),
     "read_study": Reader(f"{R}/kobayashi2020/summary.json", _study),
     "read_costs": Reader(f"{ATTRIBUTION}/xa-xb/cost.json", _costs),
+    "Manifest.read": Reader(f"{R}/kobayashi2020/manifest.json", _manifest),
     "read_preparation": Reader(f"{DATA}/preparation.json", _preparation),
     "read_parallel": Reader(f"{PIECES}/test.source", _parallel),
     "unpack of a tar": Reader("archive.tar", lambda folder: _archive(folder, "archive.tar"), sealed=False),

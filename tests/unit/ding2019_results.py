@@ -10,17 +10,17 @@ from alignlens.attribution.registry import parse
 from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import Counts
 from alignlens.metrics.sentences import FILE, Sentences, row_name
+from alignlens.results.protocol import BIDIR, GROW_DIAG_FINAL, Protocol
 from alignlens.studies.ding2019 import published
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.layout import ALIGNERS, METHODS
-from alignlens.studies.protocol import BIDIR, GROW_DIAG_FINAL, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from alignlens.studies.results import Results
+    from alignlens.results.scores import Results
 
 DATASETS = {"deen": (("de", "en"), 508), "hansards": (("en", "fr"), 447), "roen": (("ro", "en"), 248)}
 PAIRS = {"deen": "de<>en", "hansards": "fr<>en", "roen": "ro<>en"}
@@ -72,17 +72,25 @@ def write_scored(path: Path, content: dict[str, Any]) -> None:
 
 
 def write_model(
-    folder: Path, dataset: str, architecture: str, decoding: str, rows: list[dict[str, Any]], seed: int = 1
+    folder: Path,
+    dataset: str,
+    architecture: str,
+    decoding: str,
+    rows: list[dict[str, Any]],
+    seed: int = 1,
+    split: str = "test",
 ) -> None:
     """Writes the metrics of one model."""
     pair, sentences = DATASETS.get(dataset, (("xa", "xb"), 300))
-    path = folder / "attributions" / dataset / architecture / str(seed) / decoding / "metrics.json"
+    path = folder / "attributions" / dataset / architecture / str(seed) / "final" / split / decoding / "metrics.json"
     content = {
         "dataset": dataset,
         "pair": list(pair),
         "model": architecture,
         "architecture": architecture,
         "seed": seed,
+        "weights": "final",
+        "split": split,
         "decoding": decoding,
         "sentences": sentences,
         "interval": SENTENCES,

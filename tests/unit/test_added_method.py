@@ -18,6 +18,7 @@ from alignlens.errors import ConfigError
 from alignlens.io.matrices import Matrices
 from alignlens.report.methods import read_costs
 from alignlens.subwords.spans import Segmenter
+from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.costs.jobs import estimate
 from alignlens.workflow.costs.rates import Rates
 from alignlens.workflow.costs.sizes import sizes_of
@@ -51,6 +52,10 @@ def files(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def call(folder: Path, verb: str, *arguments: str) -> int:
     return main([verb, "--model", str(folder), "--threads", "1", *TEXT, *arguments])
+
+
+def asking(model: str, decoding: str) -> Attribution:
+    return Attribution("demo", model, 1, "final", "test", decoding)
 
 
 def plan(project: Path, **changes: Any) -> Plan:
@@ -103,10 +108,10 @@ def test_parts_of_both_matrices_are_together_the_bytes_of_one_run(
 
 def test_it_has_a_row_in_the_table_of_costs(folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_method(files / "methods", monkeypatch)
-    path = Path("results/attributions/demo/wide/1/forced/xa-xb/cost.json")
+    path = Path("results/attributions/demo/wide/1/final/test/forced/xa-xb/cost.json")
     path.parent.mkdir(parents=True)
     assert call(folder, "cost", "--methods", "toy", "--out", str(path)) == 0
-    (cost,) = read_costs(path)
+    (cost,) = read_costs(path, dict.fromkeys(("dataset", "model", "seed", "direction"), "x"))
     assert (cost.method, cost.forward_passes, cost.sentences) == ("toy", 1, len(SOURCE))
     assert cost.backward_passes > 1
 
@@ -117,7 +122,7 @@ def test_configuration_and_plan_know_it(project: Path, tmp_path: Path, monkeypat
     before = seconds(project)
     add_method(tmp_path, monkeypatch)
     named = plan(project, studies={}, attribution={"methods": ["toy,sign=kept"]})
-    assert named.attribution.methods("demo", "wide", "free") == ["toy,sign=kept"]
+    assert named.attribution.methods(asking("wide", "free")) == ["toy,sign=kept"]
     for model in MODELS:
         assert plan(project).attribution.compared("demo", model)[-1] == "toy"
     assert before < seconds(project)
@@ -152,8 +157,8 @@ def test_a_plan_asks_only_models_that_it_works_with(
     add_method(tmp_path, monkeypatch, RESTRICTED)
     asked = plan(project, attribution={"methods": ["toy,sign=kept"]}).attribution
     for decoding, expected in (("forced", ["toy", "toy,sign=kept"]), ("free", ["toy,sign=kept"])):
-        assert [text for text in asked.methods("demo", "small", decoding) if "toy" in text] == expected
-        assert not any("toy" in text for text in asked.methods("demo", "wide", decoding))
+        assert [text for text in asked.methods(asking("small", decoding)) if "toy" in text] == expected
+        assert not any("toy" in text for text in asked.methods(asking("wide", decoding)))
     with pytest.raises(ConfigError, match=r"attribution.methods\[0\]: method toy does not work with transformer: "):
         plan(project, models={"wide": MODELS["wide"]}, attribution={"methods": ["toy"]})
 

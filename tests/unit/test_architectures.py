@@ -33,7 +33,7 @@ from alignlens.models.settings import (
     ModelSpec,
     architecture_settings,
 )
-from alignlens.studies.protocol import ARCHITECTURES as LABELS
+from alignlens.results.protocol import ARCHITECTURES as LABELS
 from alignlens.workflow.costs.arithmetic import FORMULAS, weights
 from alignlens.workflow.costs.rates import Rates
 

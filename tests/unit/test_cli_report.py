@@ -15,7 +15,9 @@ import pytest
 from alignlens.alignment.gold import read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.cli.main import main
+from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import count_hits
+from alignlens.results.manifest import FILE, Manifest
 from alignlens.tracking.journal import Journal
 
 LINKS = {"xx-yy": "0-0 1-1\n0-0\n", "yy-xx": "0-0\n0-0 0-1\n", "union": "0-0 1-1\n0-0 0-1\n"}
@@ -101,9 +103,10 @@ def test_same_results_give_the_same_bytes(results: Path, tmp_path: Path) -> None
     assert not (tmp_path / "one" / "heatmap-toy.2.svg").exists()
 
 
-def test_only_the_metrics_given_are_shown(results: Path) -> None:
-    chosen = results / "scores/toy/hmm/offline/all/metrics.json"
-    assert main(["report", "--results", str(results), "--metrics", str(chosen), "--title", "Just one"]) == 0
+def test_only_what_the_manifest_names_is_shown(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    write_json(path, Manifest(results, ("scores/toy/hmm/offline/all/metrics.json",)).as_json())
+    assert main(["report", "--results", str(results), "--manifest", str(path), "--title", "Just one"]) == 0
     text = (results / "report/aer.md").read_text()
     assert "hmm, offline" in text
     assert "fast_align" not in text
@@ -120,8 +123,10 @@ def test_only_the_metrics_given_are_shown(results: Path) -> None:
 )
 def test_failed_runs_are_told_with_their_last_words(results: Path, journal: str, log: str) -> None:
     fail(results, journal, log)
-    runs = ["toy/ibm4/offline/all", "toy/eflomal/offline/all"]
-    assert main(["report", "--results", str(results), "--runs", *runs]) == 0
+    found = [path.relative_to(results).as_posix() for path in results.rglob("*")]
+    absent = [f"scores/toy/{name}/offline/all/metrics.json" for name in ("ibm4", "eflomal")]
+    write_json(results / "report" / FILE, Manifest(results, (*found, *absent)).as_json())
+    assert main(["report", "--results", str(results)]) == 0
     page = (results / "report.html").read_text()
     assert "the aligner gave up" in page
     assert "the last words" in page
@@ -199,7 +204,12 @@ def test_broken_files_are_named(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--results", "nowhere"], ["--results", "."], ["--results", ".", "--runs", "a/b"]],
+    [
+        ["--results", "nowhere"],
+        ["--results", "."],
+        ["--manifest", "x.json"],
+        ["--results", ".", "--manifest", "x.json"],
+    ],
 )
 def test_wrong_arguments_are_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]

@@ -19,13 +19,14 @@ from alignlens.encoders.files import KIND
 from alignlens.encoders.folders import model_type
 from alignlens.errors import AlignlensError, InputError
 from alignlens.io.atomic import atomic_directory, write_json
-from alignlens.report.collect import read_jobs, read_metrics
-from alignlens.report.methods import read_costs
+from alignlens.report.collect import read_jobs
+from alignlens.report.methods import read_compared
 from alignlens.report.models import ModelId, read_curve, read_models
 from alignlens.report.provenance import checksum_table, facts, origin_facts, preparation_table, read_preparation
 from alignlens.report.studies import read_study, study_tables
+from alignlens.results.manifest import Manifest
+from alignlens.results.scores import Results, read_aligner, read_results
 from alignlens.studies.kobayashi2020.encoders import judge_encoders, read_encoders
-from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +46,11 @@ ALIGNED = {
     "sentences": 2, "rows": [ROW], "interval": INTERVAL,
 }  # fmt: skip
 ATTRIBUTED = {
-    "dataset": "toy", "model": "lstm", "architecture": "lstm", "seed": 1, "decoding": "forced", "pair": ["xx", "yy"],
-    "sentences": 2, "rows": [ROW | METHOD, ROW | NOISY], "interval": INTERVAL,
+    "dataset": "toy", "model": "lstm", "architecture": "lstm", "seed": 1, "weights": "final", "split": "test",
+    "decoding": "forced", "pair": ["xx", "yy"], "sentences": 2, "interval": INTERVAL,
+    "rows": [ROW | METHOD, ROW | NOISY],
 }  # fmt: skip
+MANIFEST = {"protocol": {"sigma": 0.15, "samples": 30}, "interval": INTERVAL, "files": ["scores/x", "data/y"]}
 CARD = {
     "spec": {"architecture": "lstm"}, "parameters": 5, "updates": 7, "epochs": 1.5, "kept": "best",
     "best": {"dev_loss": 2.5},
@@ -133,8 +136,7 @@ def _write_encoder(place: Path) -> None:
 
 
 def _preparation(folder: Path) -> None:
-    report = read_preparation(folder, "toy")
-    assert report is not None
+    report = read_preparation(Manifest.whole(folder))["toy"]
     preparation_table({"toy": report}), origin_facts(report), checksum_table("toy", report)
 
 
@@ -144,27 +146,36 @@ def _manifest(folder: Path) -> None:
     read_manifest(folder / "manifest.json", Dataset("mine", "files", ("xx", "yy"), test=files))
 
 
+def _models(folder: Path) -> None:
+    read_models(Manifest.whole(folder), [])
+
+
+def _results(folder: Path) -> None:
+    read_results(Manifest.whole(folder))
+
+
 def _encoders(folder: Path) -> None:
-    judge_encoders(read_encoders(folder))
+    judge_encoders(read_encoders(Manifest.whole(folder)))
 
 
 LSTM = "models/toy/xx-yy/lstm/1/model"
 TRANSLATED = "translations/toy/xx-yy/lstm/1"
 SCORES = "scores/toy/hmm/offline/all/metrics.json"
 READERS: dict[str, tuple[Any, Callable[[Path], Any]]] = {
-    SCORES: (ALIGNED, lambda folder: facts("p", [read_metrics(folder / SCORES)], [], [])),
-    "scores/toy/ibm1/offline/all/metrics.json": (ALIGNED, read_results),
-    "attributions/toy/lstm/1/forced/metrics.json": (ATTRIBUTED, read_results),
-    "attributions/toy/lstm/1/forced/xx-yy/cost.json": (
-        COST, lambda folder: read_costs(folder / "attributions/toy/lstm/1/forced/xx-yy/cost.json"),
+    SCORES: (ALIGNED, lambda folder: facts("p", [read_aligner(folder / SCORES)], [], [])),
+    "scores/toy/ibm1/offline/all/metrics.json": (ALIGNED, _results),
+    "attributions/toy/lstm/1/final/test/forced/metrics.json": (ATTRIBUTED, _results),
+    "attributions/toy/lstm/1/final/test/forced/xx-yy/cost.json": (
+        COST, lambda folder: read_compared(Manifest.whole(folder), Results(Manifest.whole(folder))),
     ),
-    f"{LSTM}/model.json": (CARD, lambda folder: read_models(folder, [])),
-    f"{TRANSLATED}/bleu.json": ({"bleu": 20.0, "signature": "x"}, lambda folder: read_models(folder, [])),
-    f"{TRANSLATED}/forced.json": ({"accuracy": 0.5, "perplexity": 9.0}, lambda folder: read_models(folder, [])),
+    f"{LSTM}/model.json": (CARD, _models),
+    f"{TRANSLATED}/bleu.json": ({"bleu": 20.0, "signature": "x"}, _models),
+    f"{TRANSLATED}/forced.json": ({"accuracy": 0.5, "perplexity": 9.0}, _models),
     "data/toy/preparation.json": (PREPARED, _preparation),
     "ding2019/summary.json": (SUMMARY, lambda folder: study_tables(read_study(folder / "ding2019/summary.json"))),
     "encoders/tiny/statistics.json": (statistics(), _encoders),
     "bert/config.json": ({"model_type": "bert"}, lambda folder: model_type(folder / "bert")),
+    "mine/manifest.json": (MANIFEST, lambda folder: Manifest.read(folder / "mine/manifest.json", folder)),
     "manifest.json": ({"test.source": __file__, "test.target": __file__}, _manifest),
 }  # fmt: skip
 HOSTILE = [
@@ -270,13 +281,13 @@ def test_random_damage_gives_no_traceback(results: Path, data: st.DataObject) ->
 @pytest.mark.parametrize("name", ["statistics.json", "points.npz"])
 def test_no_damage_of_a_sealed_encoder_passes(tmp_path: Path, name: str) -> None:
     folder = encoder_in(tmp_path, sealed=True)
-    assert read_encoders(folder)[0].name == "tiny"
+    assert read_encoders(Manifest.whole(folder))[0].name == "tiny"
     path = folder / "encoders/tiny" / name
     content = path.read_bytes()
     for place in range(0, len(content), max(1, len(content) // 50)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         with pytest.raises(InputError, match="damaged"):
-            read_encoders(folder)
+            read_encoders(Manifest.whole(folder))
 
 
 @pytest.mark.parametrize(
@@ -299,7 +310,7 @@ def test_samples_of_other_kinds_are_refused(tmp_path: Path, change: dict[str, An
     with (folder / "encoders/tiny/points.npz").open("wb") as file:
         np.savez(file, **arrays)
     with pytest.raises(InputError, match=r"points\.npz: .* make it again with: alignlens encoder") as caught:
-        read_encoders(folder)
+        read_encoders(Manifest.whole(folder))
     assert "\n" not in str(caught.value)
 
 
@@ -308,7 +319,7 @@ def test_a_single_array_is_no_archive(tmp_path: Path) -> None:
     with (folder / "encoders/tiny/points.npz").open("wb") as file:
         np.save(file, np.arange(3))
     with pytest.raises(InputError, match="not an archive of arrays"):
-        read_encoders(folder)
+        read_encoders(Manifest.whole(folder))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +342,7 @@ def test_damaged_curves_are_named(tmp_path: Path, text: str, told: str) -> None:
     folder = results_in(tmp_path)
     (folder / LSTM / "curves.csv").write_text(text)
     with pytest.raises(InputError) as caught:
-        read_curve(folder, ModelId("toy", "xx-yy", "lstm", 1))
+        read_curve(Manifest.whole(folder), ModelId("toy", "xx-yy", "lstm", 1))
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -342,6 +353,6 @@ def test_damaged_benchmarks_are_named(tmp_path: Path, text: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(InputError, match=r"toy\.tsv"):
-        read_jobs(tmp_path, [])
+        read_jobs(Manifest.whole(tmp_path), [])
     path.write_text("s\tmax_rss\n2.0\tNA\n4.0\t-\n")
-    assert read_jobs(tmp_path, [])[0].seconds == 3.0
+    assert read_jobs(Manifest.whole(tmp_path), [])[0].seconds == 3.0

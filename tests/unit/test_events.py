@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from alignlens.errors import InputError
 from alignlens.report.collect import read_records
+from alignlens.results.manifest import Manifest
 from alignlens.tracking.events import as_line
 from alignlens.tracking.journal import Journal
 from alignlens.tracking.records import find_journals, left_by_dead, process_is_alive, read_journal
@@ -214,7 +215,7 @@ def test_the_report_leaves_a_malformed_journal_out(tmp_path: Path, capsys: pytes
     journal_of(tmp_path)
     (tmp_path / "b.journal.jsonl").write_text("junk\n")
     os.mkfifo(tmp_path / "c.journal.jsonl")
-    assert [record.name for record in read_records(tmp_path)] == ["de-en · hmm"]
+    assert [record.name for record in read_records(Manifest.whole(tmp_path))] == ["de-en · hmm"]
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 2
     assert f"{tmp_path / 'b.journal.jsonl'}:1: not a journal line" in told[0]

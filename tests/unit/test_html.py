@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +14,28 @@ from alignlens.alignment.gold import Gold
 from alignlens.alignment.links import Alignment
 from alignlens.display.pages import Picture, embedded_json, tables_page
 from alignlens.report.browser import best_systems, browser_data, disagreement, instructive
-from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun, TestSet
+from alignlens.report.collect import Failure, Job, TestSet
 from alignlens.report.page import Contents, report_page
 from alignlens.report.tables import aer_table
+from alignlens.results.samples import SentenceFile, SentenceRow
+from alignlens.results.scores import AlignerId, Score, ScoredAligner
 
 EVIL = "</script><script>alert(1)</script>"
-RUN_A, RUN_B = RunId("demo", "fast_align", "offline", "all"), RunId("demo", "hmm", "offline", "all")
+RUN_A, RUN_B = AlignerId("demo", "fast_align", "offline", "all"), AlignerId("demo", "hmm", "offline", "all")
 
 
-def row(links: str, aer: float) -> Row:
-    return Row(links, "direction", aer, aer - 1, aer + 1, 80.0, 70.0, 74.7, 10, 9, 10)
+UNCOUNTED = SentenceRow(SentenceFile(Path(), (), 0), 0)
 
 
-def scored() -> list[ScoredRun]:
+def row(links: str, aer: float) -> Score:
+    return Score(links, "direction", aer, aer - 1, aer + 1, 80.0, 70.0, 74.7, 10, 9, 10, UNCOUNTED)
+
+
+def scored() -> list[ScoredAligner]:
     interval = {"level": 95, "samples": 1000, "seed": 1}
     return [
-        ScoredRun(RUN_A, ("xx", "yy"), 100, 3, (row("xx-yy", 20.0), row("yy-xx", 30.0)), interval, 1_700_000_000.0),
-        ScoredRun(RUN_B, ("xx", "yy"), 100, 3, (row("xx-yy", 10.0),), interval, 1_600_000_000.0),
+        ScoredAligner(RUN_A, ("xx", "yy"), 100, 3, (row("xx-yy", 20.0), row("yy-xx", 30.0)), interval, 1_700_000_000.0),
+        ScoredAligner(RUN_B, ("xx", "yy"), 100, 3, (row("xx-yy", 10.0),), interval, 1_600_000_000.0),
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 # Left may never import right.
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
-    "encoders", "display", "studies", "tracking", "serving", "report", "cli",
+    "encoders", "results", "display", "studies", "tracking", "serving", "report", "cli",
 ]  # fmt: skip
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
@@ -20,10 +20,13 @@ REGISTRIES = {
     "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
     "training.settings", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
-    "studies.contract", "studies.protocol", "studies.registry",
+    "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",
 }  # fmt: skip
 WORKFLOW = "workflow"
-SETTINGS = {"workflow.settings", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan", "workflow.costs"}
+SETTINGS = {
+    "workflow.settings", "workflow.requested", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan",
+    "workflow.costs",
+}  # fmt: skip
 ONLY_IN = {
     "mlflow": {"tracking"},
     "matplotlib": {"display", "report", "studies"},

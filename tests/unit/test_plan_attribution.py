@@ -10,12 +10,19 @@ import pytest
 
 from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
+from alignlens.io.atomic import write_json
+from alignlens.results.manifest import Manifest
+from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import studies
-from alignlens.workflow.attribution_plan import Cell
+from alignlens.workflow.attribution_plan import Attribution, Cell
 from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings
 
 MODELS = {"small": {"preset": "demo_lstm"}, "wide": {"preset": "demo_transformer"}}
+
+
+def asking(model: str, decoding: str = "forced", split: str = "test", dataset: str = "demo") -> Attribution:
+    return Attribution(dataset, model, 1, "final", split, decoding)
 
 
 def plan(project: Path, **changes: Any) -> Plan:
@@ -26,7 +33,7 @@ def plan(project: Path, **changes: Any) -> Plan:
 def test_every_model_seed_and_decoding_ends_in_one_metrics_file(project: Path) -> None:
     asked = plan(project, seeds=[3, 5]).attribution
     assert asked.metrics() == [
-        f"results/mine/attributions/demo/{model}/{seed}/{decoding}/metrics.json"
+        f"results/mine/attributions/demo/{model}/{seed}/final/test/{decoding}/metrics.json"
         for model in ("small", "wide")
         for seed in (3, 5)
         for decoding in ("forced", "free")
@@ -40,20 +47,20 @@ def test_every_model_seed_and_decoding_ends_in_one_metrics_file(project: Path) -
 def test_a_run_has_both_directions_and_forced_ones_are_combined(project: Path) -> None:
     asked = plan(project).attribution
     folder, gold = "results/mine/attributions/demo/wide/1", "results/mine/data/demo/test.gold"
-    assert asked.cells("demo", "wide", "1", "forced") == [
-        Cell("xa-xb", f"{folder}/forced/xa-xb/links", gold),
-        Cell("xb-xa", f"{folder}/forced/xb-xa/links", gold),
-        Cell("bidir", f"{folder}/forced/bidir/links", gold),
+    assert asked.cells(asking("wide", "forced")) == [
+        Cell("xa-xb", f"{folder}/final/test/forced/xa-xb/links", gold),
+        Cell("xb-xa", f"{folder}/final/test/forced/xb-xa/links", gold),
+        Cell("bidir", f"{folder}/final/test/forced/bidir/links", gold),
     ]
     # What a model wrote itself has another target in every direction: nothing to combine, a reference for each.
-    assert asked.cells("demo", "wide", "1", "free") == [
-        Cell(name, f"{folder}/free/{name}/links", f"results/mine/free/demo/{name}/wide/1/reference.gold")
+    assert asked.cells(asking("wide", "free")) == [
+        Cell(name, f"{folder}/final/test/free/{name}/links", f"results/mine/free/demo/{name}/wide/1/reference.gold")
         for name in ("xa-xb", "xb-xa")
     ]
     forward = plan(project, directions="forward").attribution
-    assert [cell.direction for cell in forward.cells("demo", "wide", "1", "forced")] == ["xa-xb"]
+    assert [cell.direction for cell in forward.cells(asking("wide", "forced"))] == ["xa-xb"]
     assert not any("xb-xa" in target or "bidir" in target for target in forward.targets())
-    assert str(asked.cells("demo", "wide", "1", "forced")[0]) == f"xa-xb={folder}/forced/xa-xb/links={gold}"
+    assert str(asked.cells(asking("wide", "forced"))[0]) == f"xa-xb={folder}/final/test/forced/xa-xb/links={gold}"
 
 
 def test_only_forced_links_of_the_reverse_model_are_turned_round(project: Path) -> None:
@@ -71,12 +78,12 @@ def test_only_forced_links_of_the_reverse_model_are_turned_round(project: Path) 
 def test_methods_are_those_of_the_studies_and_of_the_configuration_each_once(project: Path) -> None:
     more = {"methods": ["attention,layer=0,head=1", "grad"]}
     asked = plan(project, attribution=more).attribution
-    methods = asked.methods("demo", "wide", "forced")
+    methods = asked.methods(asking("wide", "forced"))
     assert {"attention", "smoothed_attention", "ding_grad", "ding_smoothgrad", "li_grad"} <= set(methods)
     assert methods.count("ding_grad") == 1
     assert methods[-1] == "attention,layer=0,head=1"
     without = plan(project, attribution=more, studies={}).attribution
-    assert without.methods("demo", "wide", "forced") == ["attention,layer=0,head=1", "ding_grad"]
+    assert without.methods(asking("wide", "forced")) == ["attention,layer=0,head=1", "ding_grad"]
     assert without.metrics()
     assert without.plan.studies.files("ding2019") == without.plan.studies.inputs("ding2019") == []
     nothing = plan(project, studies={}).attribution
@@ -91,8 +98,8 @@ def test_compared_are_the_plain_methods_and_those_the_configuration_names(projec
     expected = [f"{name},sigma=0.1,n=5" if name in noisy else name for name in METHODS]
     assert asked.compared("demo", "wide") == [expected[0], "attention,layer=0,head=1", *expected[1:]]
     # Methods that no study asks for, as norms once, are there to be compared, with the reference only.
-    assert set(expected) <= set(asked.methods("demo", "wide", "forced"))
-    assert "norms" not in asked.methods("demo", "wide", "free")
+    assert set(expected) <= set(asked.methods(asking("wide", "forced")))
+    assert "norms" not in asked.methods(asking("wide", "free"))
     named = plan(project, attribution={"methods": ["norms,layer=0", "grad"]}, studies={}).attribution
     assert named.compared("demo", "wide") == ["norms,layer=0", "ding_grad"]
 
@@ -105,7 +112,7 @@ def test_a_new_method_of_the_registry_is_compared_by_itself(project: Path, monke
 def test_cost_is_measured_once_per_model_and_direction_with_the_reference(project: Path) -> None:
     asked = plan(project, seeds=[5, 3]).attribution
     assert asked.costs() == [
-        f"results/mine/attributions/demo/{model}/5/forced/{direction}/cost.json"
+        f"results/mine/attributions/demo/{model}/5/final/test/forced/{direction}/cost.json"
         for model in ("small", "wide")
         for direction in ("xa-xb", "xb-xa")
     ]
@@ -131,25 +138,47 @@ def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:
     # Methods that are asked for by name still end in links.
     asked = plan(project, datasets=["multi30k"], attribution={"methods": ["attention"]}).attribution
     assert asked.metrics() == asked.plan.studies.files("ding2019") == []
-    assert "results/mine/attributions/multi30k/wide/1/forced/bidir/links" in asked.targets()
+    assert "results/mine/attributions/multi30k/wide/1/final/test/forced/bidir/links" in asked.targets()
 
 
 def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None:
     inputs = plan(project, aligners=[{"name": "ibm4"}]).studies.inputs("ding2019")
     assert "results/mine/scores/demo/ibm4/offline/all/metrics.json" in inputs
     assert "results/mine/scores/demo/ibm4/offline/all/sentences.npz" in inputs
-    assert "results/mine/attributions/demo/small/1/free/metrics.json" in inputs
-    assert "results/mine/attributions/demo/small/1/free/sentences.npz" in inputs
+    assert "results/mine/attributions/demo/small/1/final/test/free/metrics.json" in inputs
+    assert "results/mine/attributions/demo/small/1/final/test/free/sentences.npz" in inputs
     assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
     # Heatmaps and the runner-up are read off matrices, pieces and gold links.
     folders = {path for path in inputs if path.endswith("/scores")}
     assert folders == {
-        f"results/mine/attributions/demo/{model}/1/forced/{direction}/scores"
+        f"results/mine/attributions/demo/{model}/1/final/test/forced/{direction}/scores"
         for model in ("small", "wide")
         for direction in ("xa-xb", "xb-xa")
     }
     assert {f"results/mine/{name}" for name in ("pieces/demo/test.source", "data/demo/test.gold")} <= set(inputs)
     assert not any("test.gold" in path for path in plan(project, studies={}).studies.inputs("ding2019"))
+
+
+def test_a_manifest_names_what_the_configuration_makes_and_nothing_else(project: Path, tmp_path: Path) -> None:
+    changes = {"seeds": [3], "attribution": {"sigma": 0.1, "samples": 4}, "interval": {"samples": 77}}
+    aligners = [{"name": "ibm4"}, {"name": "hmm"}]
+    made = plan(project, aligners=aligners, **changes)
+    for manifest in (made.studies.manifest("ding2019"), made.report_manifest()):
+        assert manifest.protocol == Protocol(0.1, 4)
+        assert manifest.interval["samples"] == 77
+        files = [f"results/mine/{file}" for file in manifest.files]
+        assert len(files) == len(set(files))
+        assert "results/mine/attributions/demo/small/3/final/test/free/metrics.json" in files
+        assert not any("/1/final" in file or "/5/" in file for file in files)
+    assert set(made.studies.inputs("ding2019")) == {
+        f"results/mine/{file}" for file in made.studies.manifest("ding2019").files
+    }
+    # Rows that its tables do not have are not waited for.
+    assert not any("/hmm/" in file for file in made.studies.manifest("ding2019").files)
+    assert any("/hmm/" in file for file in made.report_manifest().files)
+    path = tmp_path / "manifest.json"
+    write_json(path, made.report_manifest().as_json())
+    assert Manifest.read(path, made.root) == made.report_manifest()
 
 
 def test_the_report_shows_the_studies_of_the_configuration(project: Path) -> None:
@@ -192,29 +221,30 @@ def test_the_summary_counts_methods_and_jobs(
     assert summary["studies"] == ["ding2019", "kobayashi2020"]
     folder = f"{tmp_path}/demo/encoders"
     assert summary["encoders"] == [f"{folder}/minilm", f"{folder}/demo/xa-xb/transformer/1"]
-    assert [(entry["model"], entry["decoding"]) for entry in summary["attributions"]] == [
-        *((model, decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")),
-        ("transformer", "dev"),
+    assert [(entry["model"], entry["split"], entry["decoding"]) for entry in summary["attributions"]] == [
+        *((model, "test", decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")),
+        ("transformer", "dev", "forced"),
     ]
 
 
 def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path) -> None:
     asked = plan(project, studies={"kobayashi2020": {}}).attribution
     folder = "results/mine/attributions/demo/wide/1"
-    assert asked.cells("demo", "wide", "1", "dev") == [
-        Cell(name, f"{folder}/dev/{name}/links", "results/mine/data/demo/dev.gold") for name in ("xa-xb", "xb-xa")
+    assert asked.cells(asking("wide", split="dev")) == [
+        Cell(name, f"{folder}/final/dev/forced/{name}/links", "results/mine/data/demo/dev.gold")
+        for name in ("xa-xb", "xb-xa")
     ]
-    assert asked.is_turned(dataset="demo", decoding="dev", direction="xb-xa", model="wide", seed="1")
-    forced, dev = (asked.methods("demo", "wide", decoding) for decoding in ("forced", "dev"))
+    assert asked.is_turned(dataset="demo", decoding="forced", direction="xb-xa", model="wide", seed="1")
+    forced, dev = (asked.methods(asking("wide", split=split)) for split in ("test", "dev"))
     assert set(dev) < set(forced)
     assert {"norms,layer=1,step=in", "attention,layer=0"} <= set(dev)
     assert {"norms,layer=1,head=3,step=in", "ding_smoothgrad"} <= set(forced) - set(dev)
     # Only Transformers have layers to choose from, and only gold links of the dev text can tell.
-    assert asked.methods("demo", "small", "dev") == []
-    assert plan(project).attribution.methods("demo", "wide", "dev") == []
+    assert asked.methods(asking("small", split="dev")) == []
+    assert plan(project).attribution.methods(asking("wide", split="dev")) == []
     without = plan(project, studies={"kobayashi2020": {}}, datasets=["deen"]).attribution
-    assert without.methods("deen", "wide", "dev") == []
-    assert "norms,layer=0" in without.methods("deen", "wide", "forced")
+    assert without.methods(asking("wide", split="dev", dataset="deen")) == []
+    assert "norms,layer=0" in without.methods(asking("wide", "forced", dataset="deen"))
 
 
 def test_a_study_waits_for_what_it_asks_only(project: Path, tmp_path: Path) -> None:
@@ -222,9 +252,11 @@ def test_a_study_waits_for_what_it_asks_only(project: Path, tmp_path: Path) -> N
     both = plan(project, studies={"ding2019": {}, "kobayashi2020": {"encoders": encoders}}).studies
     metrics = {name: {p for p in both.inputs(name) if "attributions" in p and p.endswith("json")} for name in studies()}
     folder = "results/mine/attributions/demo"
-    assert metrics["kobayashi2020"] == {f"{folder}/wide/1/{decoding}/metrics.json" for decoding in ("forced", "dev")}
+    assert metrics["kobayashi2020"] == {
+        f"{folder}/wide/1/final/{split}/forced/metrics.json" for split in ("test", "dev")
+    }
     assert metrics["ding2019"] == {
-        f"{folder}/{model}/1/{decoding}/metrics.json" for model in MODELS for decoding in ("forced", "free")
+        f"{folder}/{model}/1/final/test/{decoding}/metrics.json" for model in MODELS for decoding in ("forced", "free")
     }
     measured = {path for path in both.inputs("kobayashi2020") if "/encoders/" in path}
     root = "results/mine/encoders"

@@ -10,9 +10,11 @@ from ding2019_results import row, write_model
 
 from alignlens.cli.main import main
 from alignlens.io.atomic import write_json
-from alignlens.report.collect import read_metrics
 from alignlens.report.method_tables import methods_table
 from alignlens.report.methods import read_compared
+from alignlens.results.manifest import FILE, Manifest
+from alignlens.results.protocol import Protocol
+from alignlens.results.scores import read_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 BOTH = "grow-diag-final-lilt"
 SMOOTH = "ding_smoothgrad,n=5"
+PROTOCOL = Protocol(samples=5)
 # The protocol of this folder: five copies. What varies it, a layer and the other noise, is no row of its own.
 ERRORS = {"ding_grad": 30.04, SMOOTH: 20.0, "smoothed_attention,n=5": 41.0, "attention": 40.0, "norms": 35.0}
 VARIANTS = ("attention,layer=0", "ding_smoothgrad,sigma=0.3,n=5", "ding_smoothgrad,n=1", "li_grad,reading=abs_dot")
@@ -43,7 +46,7 @@ def write_cost(results: Path, model: str, direction: str, *measured: tuple[str, 
         }
         for method, seconds, forward, backward in measured
     ]  # fmt: skip
-    path = results / "attributions" / "demo" / model / "1" / "forced" / direction / "cost.json"
+    path = results / "attributions" / "demo" / model / "1" / "final" / "test" / "forced" / direction / "cost.json"
     write_json(path, {"threads": 1, "methods": methods})
 
 
@@ -81,9 +84,10 @@ def results(tmp_path: Path) -> Path:
 
 
 def table_of(results: Path) -> Table:
-    compared = read_compared(results)
-    scored = [read_metrics(path) for path in sorted(results.glob("scores/*/*/*/*/metrics.json"))]
-    return methods_table(compared.datasets[0], compared, scored)
+    manifest = Manifest.whole(results, PROTOCOL)
+    found = read_results(manifest)
+    compared = read_compared(manifest, found)
+    return methods_table(compared.datasets[0], compared, found.aligners)
 
 
 def shown(table: Table) -> dict[tuple[str, str], dict[str, Cell]]:
@@ -157,7 +161,7 @@ def test_notes_tell_extraction_symmetrisation_noise_and_measurement(results: Pat
     for told in ("read off by ding", BOTH, "5 copies with σ = 0.15", "on one thread", "12 evenly spaced", "95 %"):
         assert told in notes
     assert "brackets" not in notes
-    for path in results.glob("attributions/*/*/*/*/*/cost.json"):
+    for path in results.glob("attributions/**/cost.json"):
         path.unlink()
     assert "thread" not in " ".join(table_of(results).notes)
 
@@ -174,6 +178,7 @@ def test_seeds_of_models_and_noise_become_mean_and_spread(results: Path) -> None
 
 
 def test_the_report_has_the_table_and_the_long_form(results: Path) -> None:
+    write_json(results / "report" / FILE, Manifest.whole(results, PROTOCOL).as_json())
     assert main(["report", "--results", str(results)]) == 0
     page = (results / "report.html").read_text(encoding="utf-8")
     part = page.split('<section id="methods">')[1].split("</section>")[0]
@@ -201,7 +206,7 @@ def test_the_report_has_the_table_and_the_long_form(results: Path) -> None:
 
 
 def test_without_attributed_models_there_is_no_such_table(results: Path) -> None:
-    for path in results.glob("attributions/*/*/*/forced/metrics.json"):
+    for path in results.glob("attributions/*/*/*/*/*/forced/metrics.json"):
         path.unlink()
     assert main(["report", "--results", str(results)]) == 0
     assert not (results / "report" / "methods.csv").exists()
@@ -218,7 +223,7 @@ def test_without_attributed_models_there_is_no_such_table(results: Path) -> None
     ],
 )
 def test_a_damaged_cost_file_is_named(results: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
-    (results / "attributions/demo/lstm/1/forced/xa-xb/cost.json").write_text(text)
+    (results / "attributions/demo/lstm/1/final/test/forced/xa-xb/cost.json").write_text(text)
     assert main(["report", "--results", str(results)]) == 2
     error = capsys.readouterr().err
     assert told in error

@@ -15,10 +15,12 @@ import pytest
 from alignlens.cli.main import main
 from alignlens.display.heatmap import render
 from alignlens.display.render import Table
+from alignlens.io.atomic import write_json
 from alignlens.report.collect import Failure
 from alignlens.report.curves import draw_curves
 from alignlens.report.model_tables import best_translator, models_form, models_table
 from alignlens.report.models import Curve, ModelId, TrainedModel, evenly_spaced, read_curve, read_models, read_samples
+from alignlens.results.manifest import FILE, Manifest
 from alignlens.tracking.journal import Journal
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -142,7 +144,7 @@ def test_everything_about_a_model_is_found(results: Path) -> None:
 
 
 def test_samples_show_the_side_that_each_direction_reads(results: Path) -> None:
-    samples = read_samples(results, read_models(results, []), "toy", 3)
+    samples = read_samples(Manifest.whole(results), read_models(Manifest.whole(results), []), "toy", 3)
     assert [(sample.direction, sample.number) for sample in samples] == [
         (direction, number) for direction in ("xx-yy", "yy-xx") for number in (1, 4, 5)
     ]
@@ -167,15 +169,15 @@ def test_sentences_are_evenly_spaced_and_readable() -> None:
 def test_the_directions_of_a_dataset_come_in_its_own_order(results: Path) -> None:
     add_model(results, "lstm", "aa-xx")
     (results / "data/toy/preparation.json").write_text(json.dumps({"pair": ["yy", "xx"], "splits": {}}))
-    directions = [item.id.direction for item in read_models(results, [])]
+    directions = [item.id.direction for item in read_models(Manifest.whole(results), [])]
     assert directions == ["aa-xx", "yy-xx", "xx-yy", "xx-yy"]
 
 
 def test_curves_have_what_was_measured_and_nothing_else(results: Path) -> None:
-    curve = read_curve(results, ModelId("toy", "xx-yy", "lstm", 1))
+    curve = read_curve(Manifest.whole(results), ModelId("toy", "xx-yy", "lstm", 1))
     assert curve.points["dev_loss"] == [(100, 6.0), (200, 4.0), (300, 2.0)]
     assert curve.points["dev_bleu"] == []
-    assert read_curve(results, ModelId("toy", "xx-yy", "gone", 1)).points["dev_loss"] == []
+    assert read_curve(Manifest.whole(results), ModelId("toy", "xx-yy", "gone", 1)).points["dev_loss"] == []
 
 
 def test_the_figure_has_a_panel_per_direction_and_measure_that_exists() -> None:
@@ -205,12 +207,22 @@ def test_the_figure_has_a_panel_per_direction_and_measure_that_exists() -> None:
     assert svg == render(draw_curves(curves, "toy"), ".svg")
 
 
-def test_only_the_models_given_are_shown(results: Path) -> None:
-    chosen = results / "models/toy/xx-yy/transformer/1/model"
-    assert main(["report", "--results", str(results), "--models", str(chosen)]) == 0
+def test_only_the_models_of_the_configuration_are_shown(results: Path) -> None:
+    """Not those that an earlier one has left, nor what their jobs took."""
+    for model in ("lstm", "transformer"):
+        path = results / f"benchmarks/train/toy/xx-yy/{model}/1.tsv"
+        path.parent.mkdir(parents=True)
+        path.write_text("s\tmax_rss\n7.0\t5\n")
+    files = (f"models/toy/xx-yy/{model}/1/model" for model in ("transformer", "gone"))
+    write_json(results / "report" / FILE, Manifest(results, tuple(files)).as_json())
+    assert main(["report", "--results", str(results)]) == 0
     text = (results / "report/models.md").read_text()
-    assert "transformer" in text
-    assert "lstm" not in text
+    assert "| transformer" in text
+    assert "| gone" in text
+    assert "not run" in text
+    pages = [(results / name).read_text() for name in ("report.html", "report/runtime.csv", "report/models.csv")]
+    assert not any("lstm" in text for text in [*pages, *(path.name for path in (results / "report").iterdir())])
+    assert "toy/xx-yy/transformer/1" in pages[1]
 
 
 def test_print_shows_the_models_below(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -266,8 +278,7 @@ def test_broken_files_are_named(
     assert error.count("\n") == 1
 
 
-def test_a_folder_that_is_no_model_of_these_results_is_named(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", "--results", str(results), "--models", str(tmp_path / "elsewhere")]) == 2
-    assert "elsewhere: is not a model of these results." in capsys.readouterr().err
+def test_a_folder_that_is_no_model_is_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "models/toy/xx-yy/lstm/one/model").mkdir(parents=True)
+    assert main(["report", "--results", str(results)]) == 2
+    assert "lstm/one/model: is not the folder of a model: its seed is not a number." in capsys.readouterr().err

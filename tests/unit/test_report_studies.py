@@ -14,10 +14,11 @@ from ding2019_results import row, write_model, write_printed
 
 from alignlens.cli.main import main
 from alignlens.report.studies import claims_told, read_study, relative_link, study_tables
+from alignlens.results.manifest import Manifest
+from alignlens.results.scores import read_results
 from alignlens.studies.claims import VERDICTS
 from alignlens.studies.ding2019.causes import cause_table
 from alignlens.studies.ding2019.layout import METHODS
-from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +145,7 @@ def test_a_row_with_too_few_cells_is_refused(studied: Path, capsys: pytest.Captu
     content = json.loads(path.read_text())
     content["error_rates"][0]["rows"][0]["cells"].pop()
     path.write_text(json.dumps(content))
-    assert main(["report", "--results", str(studied), "--studies", str(path), "--print"]) == 2
+    assert main(["report", "--results", str(studied), "--print"]) == 2
     assert "not every row has 3 cells" in capsys.readouterr().err
 
 
@@ -171,7 +172,7 @@ def test_hits_are_means_over_seeds(results: Path) -> None:
     rows = [row("ding_smoothgrad", "xa-xb", 45.0, **caused(50.0))]
     rows += [row("ding_smoothgrad,seed=2", "xa-xb", 45.0, **caused(54.0))]
     write_model(results, "demo", "lstm", "forced", rows)
-    read = read_results(results)
+    read = read_results(Manifest.whole(results))
     table = cause_table(read, read.datasets[0])
     assert table is not None
     (line,) = table.lines

@@ -18,9 +18,10 @@ import alignlens.studies
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
 from alignlens.report.studies import claims_told, read_study, studies_part
-from alignlens.studies.contract import EncoderRequest
 from alignlens.studies.registry import studies
+from alignlens.studies.requests import EncoderRequest, Requests
 from alignlens.tracking.experiments import experiment_tags
+from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings
 
@@ -38,6 +39,7 @@ TOY = {
         from alignlens.io.limits import Limits
         from alignlens.io.typed import setting
         from alignlens.studies.contract import Study
+        from alignlens.studies.requests import AttributionRequest, Requests
 
 
         @dataclass(frozen=True)
@@ -45,8 +47,10 @@ TOY = {
             layer: int = setting(1, "Which layer.", Limits(0, 5), "a toy has no more")
 
 
-        def methods(model, settings, protocol, decoding):
-            return [f"attention,layer={settings.layer}"] if decoding == "forced" else []
+        def requests(offer, settings):
+            methods = (f"attention,layer={settings.layer}",)
+            places = [(dataset.name, model.name) for dataset in offer.scored for model in offer.models]
+            return Requests(attributions=[AttributionRequest(*place, methods) for place in places])
 
 
         STUDY = Study(
@@ -56,7 +60,7 @@ TOY = {
             lead="Attention is a toy.",
             files=("index.html", "claims.csv", "summary.json"),
             settings=ToySettings,
-            methods=methods,
+            requests=requests,
         )
         """,
     "build.py": """
@@ -107,10 +111,10 @@ def test_no_name_of_a_study_stands_outside_its_folder(project: Path) -> None:
 
 def test_the_plan_builds_what_a_new_study_asks_for(toy: Path, project: Path) -> None:
     plan = Plan.of(load_settings({**CONFIG, "studies": {"toy2024": {"layer": 0}}}, project))
-    assert plan.attribution.methods("demo", "wide", "forced")[0] == "attention,layer=0"
+    assert plan.attribution.methods(Attribution("demo", "wide", 1, "final", "test", "forced"))[0] == "attention,layer=0"
     assert plan.studies.files("toy2024")[0] == "results/mine/toy2024/index.html"
     assert set(plan.studies.files("toy2024")) <= set(plan.targets())
-    assert "results/mine/attributions/demo/wide/1/forced/metrics.json" in plan.studies.inputs("toy2024")
+    assert "results/mine/attributions/demo/wide/1/final/test/forced/metrics.json" in plan.studies.inputs("toy2024")
     assert studies()["toy2024"].printed == [str(toy / "printed" / "claims.csv")]
     assert plan.summary()["studies"] == ["toy2024"]
 
@@ -133,10 +137,10 @@ def test_two_studies_ask_for_the_same_encoders(toy: Path, project: Path, monkeyp
     found = studies()
     for sequences, fits in ((5, True), (6, False)):
         request = EncoderRequest({}, None, sequences, 8)
-        asking = found | {"toy2024": replace(found["toy2024"], encoders=lambda settings, asked=request: asked)}
-        monkeypatch.setattr("alignlens.workflow.settings.studies", lambda asking=asking: asking)
+        asking = replace(found["toy2024"], requests=lambda *_, asked=request: Requests(encoders=asked))
+        monkeypatch.setattr("alignlens.workflow.requested.study_of", (found | {"toy2024": asking}).__getitem__)
         with nullcontext() if fits else pytest.raises(ConfigError, match="toy2024: asks for other encoders than koba"):
-            load_settings(with_toy, project)
+            Plan.of(load_settings(with_toy, project))
 
 
 def test_a_study_of_null_is_none(project: Path) -> None:

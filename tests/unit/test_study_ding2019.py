@@ -10,29 +10,30 @@ import pytest
 from ding2019_results import ARCHITECTURES, row, verdicts, write_model, write_printed
 
 from alignlens.errors import InputError
+from alignlens.results.manifest import Manifest
+from alignlens.results.paths import FORCED, FREE
+from alignlens.results.protocol import Protocol, published_pair
+from alignlens.results.scores import read_results
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
-from alignlens.studies.contract import AskedModel
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.runs import methods
 from alignlens.studies.ding2019.shown.tables import study_table
 from alignlens.studies.ding2019.study import Ding2019Settings
 from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
-from alignlens.studies.protocol import FORCED, FREE, Protocol, published_pair
-from alignlens.studies.results import read_results
 from alignlens.studies.shown import claims_table
 from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignlens.studies.results import Results
+    from alignlens.results.scores import Results
 
 IN_PRINT = {"yes": REPRODUCED, "no": NOT_REPRODUCED, "not testable from print": NOT_TESTABLE}
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return read_results(write_printed(tmp_path_factory.mktemp("printed")))
+    return read_results(Manifest.whole(write_printed(tmp_path_factory.mktemp("printed"))))
 
 
 # ---- claims --------------------------------------------------------------------------------------------------
@@ -84,7 +85,9 @@ def test_failures_and_datasets_are_named(printed: Results) -> None:
 
 
 def test_what_is_missing_makes_a_claim_untestable(tmp_path: Path) -> None:
-    found = verdicts(read_results(write_printed(tmp_path, architectures=["transformer"], aligners=False)))
+    found = verdicts(
+        read_results(Manifest.whole(write_printed(tmp_path, architectures=["transformer"], aligners=False)))
+    )
     assert found["D01"].verdict == REPRODUCED
     assert found["D01"].numbers == "9 of 9 cells"
     for claim, reason in {
@@ -102,13 +105,13 @@ def test_without_free_decoding_its_claims_are_untestable(tmp_path: Path) -> None
     write_model(
         tmp_path, "deen", "lstm", "forced", [row("attention", "de-en", 40.0), row("ding_smoothgrad", "de-en", 30)]
     )
-    found = verdicts(read_results(tmp_path))
+    found = verdicts(read_results(Manifest.whole(tmp_path)))
     assert {found[claim].reason for claim in ("D02", "D07", "D17")} == {"no free decoding"}
     assert found["D01"].numbers == "1 of 1 cells; 2 without numbers"
 
 
 def test_an_empty_folder_has_no_verdicts(tmp_path: Path) -> None:
-    found = judge(read_results(tmp_path))
+    found = judge(read_results(Manifest.whole(tmp_path)))
     assert {(verdict.verdict, verdict.reason) for verdict in found} == {(NOT_TESTABLE, "no attributed models")}
 
 
@@ -119,7 +122,7 @@ def test_middle_noise_must_beat_none_and_much(tmp_path: Path, at_strong_noise: f
         row(method, "de-en", aer) for method, aer in {**levels, "ding_smoothgrad,sigma=0.3": at_strong_noise}.items()
     ]
     write_model(tmp_path, "deen", "transformer", "forced", rows)
-    found = verdicts(read_results(tmp_path))["D21"]
+    found = verdicts(read_results(Manifest.whole(tmp_path)))["D21"]
     assert found.verdict == verdict
     assert "also below sigma 0.05: 0 of 1 models" in found.reason
 
@@ -130,7 +133,7 @@ def test_the_sign_is_judged_under_the_same_noise(tmp_path: Path) -> None:
     plain = [row("ding_grad", "de-en", 20.0), row("li_grad,reading=abs_dot", "de-en", 30.0)]
     rows = [*smooth, *plain, row("li_smoothgrad,reading=abs_dot", "de-en", 30.0)]
     write_model(tmp_path, "deen", "transformer", "forced", rows)
-    found = verdicts(read_results(tmp_path))["D22"]
+    found = verdicts(read_results(Manifest.whole(tmp_path)))["D22"]
     assert (found.verdict, found.reason) == (REPRODUCED, "Grad 1 of 1, SmoothGrad 1 of 1")
 
 
@@ -167,7 +170,9 @@ def test_cells_tell_stars_quotes_and_what_is_not_ours(printed: Results) -> None:
 
 
 def test_a_missing_architecture_keeps_its_rows(tmp_path: Path) -> None:
-    results = read_results(write_printed(tmp_path, architectures=["lstm"], aligners=False, datasets=["roen"]))
+    results = read_results(
+        Manifest.whole(write_printed(tmp_path, architectures=["lstm"], aligners=False, datasets=["roen"]))
+    )
     records = long_form([error_table(results, results.datasets[0], "forced")])
     reasons = {record["architecture"]: record["reason"] for record in records if record["column"] == "bidir"}
     assert reasons["fconv"] == reasons["transformer"] == "no model"
@@ -179,7 +184,7 @@ def test_means_and_spread_over_model_and_noise_seeds(tmp_path: Path) -> None:
     for seed, first, second in ((1, 10.0, 12.0), (2, 20.0, 22.0)):
         rows = [row("ding_smoothgrad", "de-en", first), row("ding_smoothgrad,seed=2", "de-en", second)]
         write_model(tmp_path, "deen", "lstm", "forced", rows, seed)
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     table = error_table(results, results.datasets[0], "forced")
     record = next(record for record in long_form([table]) if record["ours"] is not None)
     assert (record["ours"], record["seeds"]) == (16.0, 4)
@@ -198,7 +203,7 @@ def test_only_the_paper_s_test_sets_are_compared_with_print() -> None:
 
 def test_a_dataset_without_counterpart_has_no_columns_of_print(tmp_path: Path) -> None:
     write_model(tmp_path, "demo", "lstm", "forced", [row("attention", "xa-xb", 20.0)])
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     shown = study_table(error_table(results, results.datasets[0], "forced"), results)
     attention = next(cells for cells in shown.rows if [cells[0].text, cells[1].text] == ["LSTM", "attention"])
     assert shown.header[2:4] == ("xa-xb ours", "xa-xb CI")
@@ -214,7 +219,7 @@ def test_variants_differ_from_the_row_they_vary_under_the_same_noise(tmp_path: P
     rows += [row("ding_smoothgrad", "de-en", 27.0, extraction="kobayashi")]
     rows += [row("ding_smoothgrad,gradient=true", "de-en", 29.0)]
     write_model(tmp_path, "deen", "fconv", "forced", rows)
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     records = long_form([variants_table(results, results.datasets[0])])
     found = {record["method"]: record["difference"] for record in records if record["ours"] is not None}
     assert found == {
@@ -224,11 +229,12 @@ def test_variants_differ_from_the_row_they_vary_under_the_same_noise(tmp_path: P
     }
 
 
-def test_the_noise_of_the_tables_is_that_of_smoothed_attention(tmp_path: Path) -> None:
+def test_the_noise_of_the_tables_is_that_of_the_manifest(tmp_path: Path) -> None:
+    """However many rows have another one."""
     rows = [row("smoothed_attention,sigma=0.1,n=4", "de-en", 30.0), row("ding_smoothgrad,sigma=0.1,n=4", "de-en", 20.0)]
+    rows += [row(f"smoothed_attention,n=100,seed={seed}", "de-en", 50.0) for seed in range(2, 9)]
     write_model(tmp_path, "deen", "lstm", "forced", rows)
-    results = read_results(tmp_path)
-    assert results.protocol == Protocol(0.1, 4)
+    results = read_results(Manifest.whole(tmp_path, Protocol(0.1, 4)))
     records = long_form([error_table(results, results.datasets[0], "forced")])
     ours = {(record["method"], record["ours"]) for record in records if record["ours"] is not None}
     assert ours == {("smoothed_attention,sigma=0.1,n=4", 30.0), ("ding_smoothgrad,sigma=0.1,n=4", 20.0)}
@@ -236,28 +242,28 @@ def test_the_noise_of_the_tables_is_that_of_smoothed_attention(tmp_path: Path) -
 
 def test_damaged_scores_are_refused_by_name(tmp_path: Path) -> None:
     write_printed(tmp_path, architectures=["lstm"], aligners=False, datasets=["deen"])
-    path = tmp_path / "attributions" / "deen" / "lstm" / "1" / "forced" / "metrics.json"
+    path = tmp_path / "attributions" / "deen" / "lstm" / "1" / "final" / "test" / "forced" / "metrics.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["architecture"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(InputError, match=r"lstm/1/forced/metrics.json: 'architecture' is missing"):
-        read_results(tmp_path)
+    with pytest.raises(InputError, match=r"lstm/1/final/test/forced/metrics.json: 'architecture' is missing"):
+        read_results(Manifest.whole(tmp_path))
     path.write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="not JSON"):
-        read_results(tmp_path)
+        read_results(Manifest.whole(tmp_path))
 
 
 # ---- what must be run ----------------------------------------------------------------------------------------
 
 
-def asked(architecture: str, decoding: str = FORCED) -> list[str]:
-    return methods(AskedModel(architecture, {}), Ding2019Settings(), Protocol(), decoding)
+def asked(architecture: str, decoding: str = FORCED) -> tuple[str, ...]:
+    return methods(architecture, Ding2019Settings(), Protocol(), decoding)
 
 
 def test_the_methods_of_the_study_are_canonical_and_complete() -> None:
     found = asked("transformer")
     assert len(found) == len(set(found))
-    assert found[:6] == list(error_names())
+    assert found[:6] == error_names()
     assert not any("sigma=0.15" in name or "n=30" in name or "seed=1" in name for name in found)
     assert {"li_grad,reading=abs_dot", "ding_smoothgrad,order=mean_then_clip", "ding_smoothgrad,sigma=0.05"} <= set(
         found
@@ -277,7 +283,7 @@ def error_names() -> tuple[str, ...]:
 
 def test_other_noise_is_spelt_out() -> None:
     settings = Ding2019Settings(sigmas=(0.1,), samples_curve=(4,), noise_seeds=(1,))
-    found = methods(AskedModel("lstm", {}), settings, Protocol(0.1, 4), FORCED)
+    found = methods("lstm", settings, Protocol(0.1, 4), FORCED)
     assert "ding_smoothgrad,sigma=0.1,n=4" in found
     assert sum(name.startswith("ding_smoothgrad") for name in found) == 2  # the second in the other order
 

@@ -17,16 +17,17 @@ from alignlens.display.sentences import Side
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines
 from alignlens.io.matrices import MatrixWriter
+from alignlens.results.manifest import Manifest
+from alignlens.results.paths import FORCED
+from alignlens.results.protocol import Protocol
+from alignlens.results.scores import read_results
 from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
-from alignlens.studies.contract import AskedModel
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.labels import label_changes
 from alignlens.studies.ding2019.runs import methods
 from alignlens.studies.ding2019.shown.figures import figures
 from alignlens.studies.ding2019.study import Ding2019Settings
 from alignlens.studies.examples import choose, read_example
-from alignlens.studies.protocol import FORCED, Protocol
-from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +42,8 @@ def write_scores(folder: Path, attention_changes: bool = False) -> None:
         write_lines(folder / "pieces" / "demo" / f"test.{side}", lines)
     shapes = np.array([[4, 5], [8, 8]])
     for architecture in ("fconv", "transformer"):
-        names = methods(AskedModel(architecture, {}), Ding2019Settings(noise_seeds=(1,)), Protocol(), FORCED)
-        path = folder / "attributions" / "demo" / architecture / "1" / "forced" / "xa-xb" / "scores"
+        names = methods(architecture, Ding2019Settings(noise_seeds=(1,)), Protocol(), FORCED)
+        path = folder / "attributions" / "demo" / architecture / "1" / "final" / "test" / "forced" / "xa-xb" / "scores"
         with MatrixWriter(path, names, shapes, {"source_begin": False}) as writer:
             for number, (rows, columns) in enumerate(shapes.tolist()):
                 plain = np.full((rows, columns), 0.01, dtype=np.float32)
@@ -60,7 +61,7 @@ def write_scores(folder: Path, attention_changes: bool = False) -> None:
 @pytest.mark.parametrize(("attention_changes", "verdict"), [(False, REPRODUCED), (True, NOT_REPRODUCED)])
 def test_attention_may_not_depend_on_the_word(tmp_path: Path, attention_changes: bool, verdict: str) -> None:
     write_scores(tmp_path, attention_changes)
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     changes = label_changes(results)
     assert {(change.method, change.pieces) for change in changes} == {("attention", 10), ("ding_grad", 10)}
     found = verdicts(results)["D23"]
@@ -70,7 +71,7 @@ def test_attention_may_not_depend_on_the_word(tmp_path: Path, attention_changes:
 
 def test_the_sentence_drawn_has_crossing_links(tmp_path: Path) -> None:
     write_scores(tmp_path)
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     example = read_example(results, results.datasets[0])
     assert example is not None
     assert (example.number, example.direction, list(example.rows)) == (1, "xa-xb", ["FConv", "Transformer"])
@@ -100,7 +101,7 @@ def test_the_choice_falls_back_to_what_there_is(tmp_path: Path) -> None:
 
 def test_the_curves_hold_what_varies_noise_and_nothing_else(tmp_path: Path) -> None:
     write_scores(tmp_path)
-    found = points(read_results(tmp_path))
+    found = points(read_results(Manifest.whole(tmp_path)))
     mine = [point for point in found if point.model == "transformer"]
     assert [(point.curve, point.x, point.passes) for point in mine] == [
         *(("n", float(n), n) for n in (1, 5, 10, 20, 30)),

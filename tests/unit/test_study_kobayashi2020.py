@@ -15,17 +15,18 @@ from ding2019_results import row, write_model, write_scored
 
 from alignlens.cli import study
 from alignlens.io.matrices import MatrixWriter
+from alignlens.results.manifest import Manifest
+from alignlens.results.protocol import Protocol
+from alignlens.results.scores import read_results
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED, Verdict, claims_of
-from alignlens.studies.contract import AskedModel
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.heads import correlations
 from alignlens.studies.kobayashi2020.layers import BEST, LARGEST, MEAN, ON_DEV, Curve, curves, heads, layer_records
-from alignlens.studies.kobayashi2020.runs import layer_method, methods
+from alignlens.studies.kobayashi2020.runs import layer_method, requests
 from alignlens.studies.kobayashi2020.shares import END, PERIOD, shares
 from alignlens.studies.kobayashi2020.study import Kobayashi2020Settings
 from alignlens.studies.kobayashi2020.table3 import records, tables
-from alignlens.studies.protocol import Protocol
-from alignlens.studies.results import read_results
+from alignlens.studies.requests import Offer, OfferedDataset, OfferedModel
 
 # Error rates of the six layers of one seed of the released run, German-English.
 RELEASED = {
@@ -83,13 +84,15 @@ def released(tmp_path: Path) -> Path:
 
 
 def verdicts(folder: Path) -> dict[str, Verdict]:
-    results = read_results(folder)
+    results = read_results(Manifest.whole(folder))
     found = curves(results)
     return {verdict.claim.id: verdict for verdict in judge(results, found, shares(results, found), [])}
 
 
 def curve(folder: Path, kind: str, step: str) -> Curve:
-    (found,) = (c for c in curves(read_results(folder)) if (c.setting.kind, c.setting.step) == (kind, step))
+    (found,) = (
+        c for c in curves(read_results(Manifest.whole(folder))) if (c.setting.kind, c.setting.step) == (kind, step)
+    )
     return found
 
 
@@ -148,16 +151,16 @@ def test_ways_to_choose_a_layer(released: Path) -> None:
     assert found.estimate(MEAN).mean == pytest.approx(sum(RELEASED["norms", "in"]) / 6)
     assert (found.estimate(ON_DEV).known, found.estimate(ON_DEV).reason) == (False, "no dev gold")
     dev = {("norms", "in"): (30.0, 31.0, 45.7, 83.8, 84.4, 84.0)}
-    write_model(released, "deen", "transformer", "dev", layer_rows(dev))
+    write_model(released, "deen", "transformer", "forced", layer_rows(dev), split="dev")
     chosen = curve(released, "norms", "in")
     assert chosen.chosen(ON_DEV) == {"1": 0}
     assert chosen.estimate(ON_DEV).mean == 26.5  # scored on the test text
     # The dev text has sentences of its own, which are not those of the table.
-    assert read_results(released).datasets[0].sentences == 508
+    assert read_results(Manifest.whole(released)).datasets[0].sentences == 508
 
 
 def test_the_table_has_print_beside_ours(released: Path) -> None:
-    results = read_results(released)
+    results = read_results(Manifest.whole(released))
     (table,) = tables(results, curves(results))
     found = {(line.row, line.step, line.selection): line for line in table.lines}
     best = found["norms", "AWI", BEST]
@@ -177,7 +180,7 @@ def test_the_table_has_print_beside_ours(released: Path) -> None:
 
 def test_another_text_has_no_difference(tmp_path: Path) -> None:
     write_model(tmp_path, "hansards", "transformer", "forced", [{**r, "links": "en-fr"} for r in layer_rows(RELEASED)])
-    results = read_results(tmp_path)
+    results = read_results(Manifest.whole(tmp_path))
     (table,) = tables(results, curves(results))
     assert all(np.isnan(cell.difference) for line in table.lines for cell in line.cells)
     assert next(line for line in table.lines if line.selection == BEST).released == 47.7
@@ -191,7 +194,7 @@ def test_heads_whose_norm_tells_how_they_align(released: Path) -> None:
         for head, rate in enumerate(of_layer)
     ]
     write_model(released, "deen", "transformer", "forced", [*layer_rows(RELEASED), *rows])
-    results = read_results(released)
+    results = read_results(Manifest.whole(released))
     found = heads(results, curves(results))
     assert [(head.layer, head.head, head.aer) for head in found] == [
         (layer, head, rate) for layer, of_layer in rates.items() for head, rate in enumerate(of_layer)
@@ -206,7 +209,7 @@ def write_matrices(folder: Path) -> None:
     weights = np.array([[0.2, 0.2, 0.6], [0.1, 0.3, 0.6]], dtype=np.float32)
     norms = np.array([[3.5, 3.5, 3.0], [7.0, 7.0, 6.0]], dtype=np.float32)
     names = {layer_method("attention", 0, "out"): weights, layer_method("norms", 0, "out"): norms}
-    scores = folder / "attributions" / "deen" / "transformer" / "1" / "forced" / "de-en" / "scores"
+    scores = folder / "attributions" / "deen" / "transformer" / "1" / "final" / "test" / "forced" / "de-en" / "scores"
     with MatrixWriter(scores, list(names), shapes, {}) as writer:
         for number in range(2):
             writer.write(number, names)
@@ -220,7 +223,7 @@ def test_what_end_and_a_final_period_get(released: Path) -> None:
         released, "deen", "transformer", "forced", layer_rows({key: rates[:1] for key, rates in RELEASED.items()})
     )
     write_matrices(released)
-    results = read_results(released)
+    results = read_results(Manifest.whole(released))
     found = {share.piece: share for share in shares(results, curves(results))}
     assert (found[END].weights, found[END].norms) == (pytest.approx(0.6), pytest.approx(0.3))
     assert (found[END].sentences, found[PERIOD].sentences) == (2, 1)
@@ -232,19 +235,24 @@ def test_what_end_and_a_final_period_get(released: Path) -> None:
 def test_only_transformers_are_asked_layer_by_layer() -> None:
     sizes = {"decoder_layers": 3, "heads": 2}
 
-    def asked(architecture: str, decoding: str) -> list[str]:
-        return methods(AskedModel(architecture, sizes), Kobayashi2020Settings(), Protocol(), decoding)
+    def asked(architecture: str, decoding: str, dev_gold: bool = True) -> dict[str, tuple[str, ...]]:
+        dataset, model = OfferedDataset("demo", True, dev_gold), OfferedModel("mine", architecture, sizes)
+        offer = Offer((dataset,), (model,), (), (1,), "both", (decoding,), Protocol())
+        found = requests(offer, Kobayashi2020Settings()).attributions
+        assert {request.decoding for request in found} <= {"forced"}
+        return {request.split: request.methods for request in found}
 
-    assert asked("lstm", "forced") == asked("transformer", "free") == []
-    wanted = asked("transformer", "forced")
+    assert asked("lstm", "forced") == asked("transformer", "free", dev_gold=False) == {}
+    assert list(asked("transformer", "forced", dev_gold=False)) == ["test"]
+    wanted = asked("transformer", "forced")["test"]
     assert len(wanted) == len(set(wanted)) == 2 * 2 * 3 * (1 + 2) + 2
     assert {"norms,layer=2,head=1,step=in", "attention,layer=0", "ding_smoothgrad"} <= set(wanted)
-    assert asked("transformer", "dev") == [
+    assert asked("transformer", "forced")["dev"] == tuple(
         layer_method(kind, layer, step)
         for kind in ("attention", "norms")
         for step in ("out", "in")
         for layer in range(3)
-    ]
+    )
 
 
 def run_study(*arguments: str) -> None:

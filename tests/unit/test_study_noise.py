@@ -15,11 +15,12 @@ from alignlens.errors import InputError
 from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import Counts
 from alignlens.metrics.sentences import FILE, Sentences, read_sentences, row_name
+from alignlens.results.manifest import Manifest
+from alignlens.results.scores import read_results
 from alignlens.studies.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.layers import curves
 from alignlens.studies.kobayashi2020.runs import layer_method
-from alignlens.studies.results import read_results
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +49,11 @@ def written(
         row(method, "xa-xb", counts.scores().aer, None if mean is None else float(mean.mean()), **changes)
         for method, counts, mean in zip(hits, systems, means, strict=True)
     ]
-    path = folder / "attributions" / "demo" / model / str(seed) / "forced" / "metrics.json"
+    path = folder / "attributions" / "demo" / model / str(seed) / "final" / "test" / "forced" / "metrics.json"
     content = {"dataset": "demo", "pair": ["xa", "xb"], "model": model, "architecture": model, "seed": seed}
     size = len(next(iter(hits.values())))
-    write_json(path, {**content, "decoding": "forced", "sentences": size, "rows": rows})
+    asked = {"weights": "final", "split": "test", "decoding": "forced"}
+    write_json(path, {**content, **asked, "sentences": size, "rows": rows})
     Sentences.of(list(map(row_name, rows)), systems, means, size).write(path.with_name(FILE))
     return path
 
@@ -59,27 +61,27 @@ def written(
 def test_a_difference_within_noise_decides_nothing(tmp_path: Path) -> None:
     for better, verdict in ((UNEVEN + 1, UNDECIDED), (UNEVEN - 1, UNDECIDED), (UNEVEN + 15, REPRODUCED)):
         written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": better})
-        assert verdicts(read_results(tmp_path))["D01"].verdict == verdict
+        assert verdicts(read_results(Manifest.whole(tmp_path)))["D01"].verdict == verdict
     # The same on all sentences is no noise, however small.
     written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": ALIKE - 1})
-    assert verdicts(read_results(tmp_path))["D01"].verdict == NOT_REPRODUCED
+    assert verdicts(read_results(Manifest.whole(tmp_path)))["D01"].verdict == NOT_REPRODUCED
     written(tmp_path, {"attention": UNEVEN, "ding_smoothgrad": UNEVEN + 1})
-    found = verdicts(read_results(tmp_path))["D01"]
+    found = verdicts(read_results(Manifest.whole(tmp_path)))["D01"]
     assert (found.verdict, found.by_dataset) == (REPRODUCED, "demo: 1 held")
 
 
 def test_equal_systems_and_single_sentences_are_undecided(tmp_path: Path) -> None:
     written(tmp_path, {"attention": UNEVEN, "ding_smoothgrad": UNEVEN})
-    found = verdicts(read_results(tmp_path))["D01"]
+    found = verdicts(read_results(Manifest.whole(tmp_path)))["D01"]
     assert (found.verdict, found.tally.cases[0].comparisons[0].margin) == (UNDECIDED, 0)
     written(tmp_path, {"attention": np.array([10]), "ding_smoothgrad": np.array([90])})
-    assert verdicts(read_results(tmp_path))["D01"].verdict == UNDECIDED
+    assert verdicts(read_results(Manifest.whole(tmp_path)))["D01"].verdict == UNDECIDED
 
 
 def test_means_over_cells_have_an_interval_too(tmp_path: Path) -> None:
     for gain, verdict in ((12, REPRODUCED), (9, UNDECIDED), (21, UNDECIDED), (40, NOT_REPRODUCED)):
         written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": np.tile([40, 60], SENTENCES // 2) + gain})
-        found = verdicts(read_results(tmp_path))["D08"]
+        found = verdicts(read_results(Manifest.whole(tmp_path)))["D08"]
         assert found.verdict == verdict
         assert found.numbers.startswith(f"mean {gain:.1f},")
 
@@ -102,15 +104,15 @@ def test_the_table_and_the_printout_tell_noise(tmp_path: Path, capsys: pytest.Ca
 def test_seeds_are_one_comparison_and_add_noise(tmp_path: Path) -> None:
     written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": ALIKE + 20}, seed=1)
     written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": ALIKE + 5}, seed=2)
-    found = verdicts(read_results(tmp_path))["D01"]
+    found = verdicts(read_results(Manifest.whole(tmp_path)))["D01"]
     assert (found.verdict, found.numbers) == (REPRODUCED, "1 of 1 cells; 2 without numbers")
     comparison = found.tally.cases[0].comparisons[0]
     assert (comparison.margin, comparison.low, comparison.high) == pytest.approx((12.5, 5, 20))
     written(tmp_path, {"attention": ALIKE, "ding_smoothgrad": ALIKE - 1}, seed=2)
-    assert verdicts(read_results(tmp_path))["D01"].verdict == UNDECIDED
+    assert verdicts(read_results(Manifest.whole(tmp_path)))["D01"].verdict == UNDECIDED
     # A seed without the method does not take part.
     written(tmp_path, {"attention": ALIKE}, seed=2)
-    assert verdicts(read_results(tmp_path))["D01"].verdict == REPRODUCED
+    assert verdicts(read_results(Manifest.whole(tmp_path)))["D01"].verdict == REPRODUCED
 
 
 def test_entropies_vary_from_sentence_to_sentence(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_entropies_vary_from_sentence_to_sentence(tmp_path: Path) -> None:
     for steps, verdict in (((0, 1, 2, 3), REPRODUCED), ((0, 1, 1.01, 2), UNDECIDED), ((0, 1, 0, 1), NOT_REPRODUCED)):
         means = {method: (uneven if place % 2 else uneven[::-1]) + steps[place] for place, method in enumerate(methods)}
         written(tmp_path, dict.fromkeys(methods, ALIKE), entropies=means)
-        assert verdicts(read_results(tmp_path))["D18"].verdict == verdict
+        assert verdicts(read_results(Manifest.whole(tmp_path)))["D18"].verdict == verdict
 
 
 def test_layers_within_noise(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_layers_within_noise(tmp_path: Path) -> None:
         hits = {layer_method("attention", 0, "out"): ALIKE, layer_method("attention", 1, "out"): ALIKE - 20}
         hits |= {layer_method("norms", 0, "out"): norms, layer_method("norms", 1, "out"): norms - 20}
         written(tmp_path, hits, model="transformer", extraction="kobayashi")
-        results = read_results(tmp_path)
+        results = read_results(Manifest.whole(tmp_path))
         return {verdict.claim.id: verdict.verdict for verdict in judge(results, curves(results), [], [])}
 
     assert {summary(UNEVEN)[claim] for claim in ("K08", "K09", "K10")} == {UNDECIDED}
@@ -140,7 +142,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path) -> None:
     rows = []
     for order in (list(hits), list(reversed(hits))):
         written(tmp_path, {method: hits[method] for method in order})
-        rows.append([verdict.record() for verdict in verdicts(read_results(tmp_path)).values()])
+        rows.append([verdict.record() for verdict in verdicts(read_results(Manifest.whole(tmp_path))).values()])
     assert rows[0] == rows[1]
 
 
@@ -150,7 +152,7 @@ def test_sentences_that_do_not_belong_to_the_scores_are_refused(tmp_path: Path) 
 
     def told() -> str:
         with pytest.raises(InputError) as caught:
-            verdicts(read_results(tmp_path))
+            verdicts(read_results(Manifest.whole(tmp_path)))
         assert "\n" not in str(caught.value)
         assert str(caught.value).startswith(str(counted))
         return str(caught.value)
@@ -175,19 +177,19 @@ def test_sentences_that_do_not_belong_to_the_scores_are_refused(tmp_path: Path) 
 def test_tables_need_no_sentences(tmp_path: Path) -> None:
     """Sentences are read when a claim compares them, and not before."""
     write_model(tmp_path, "demo", "lstm", "forced", [row("attention", "xa-xb", 40.0)])
-    (tmp_path / "attributions/demo/lstm/1/forced" / FILE).unlink()
-    assert read_results(tmp_path).models[0].find("attention", "xa-xb")[0].aer == 40.0
+    (tmp_path / "attributions/demo/lstm/1/final/test/forced" / FILE).unlink()
+    assert read_results(Manifest.whole(tmp_path)).models[0].find("attention", "xa-xb")[0].aer == 40.0
 
 
 def test_the_way_of_drawing_is_that_of_the_files(tmp_path: Path) -> None:
     path = written(tmp_path, {"attention": ALIKE})
-    assert vars(read_results(tmp_path).draws) | {"_weights": {}} == {
+    assert vars(read_results(Manifest.whole(tmp_path)).draws) | {"_weights": {}} == {
         "level": 95, "samples": 1000, "seed": 1, "_weights": {},
     }  # fmt: skip
     content = json.loads(path.read_text())
     write_json(path, {**content, "interval": {"level": 90.0, "samples": 50, "seed": 3}})
-    draws = read_results(tmp_path).draws
+    draws = read_results(Manifest.whole(tmp_path)).draws
     assert (draws.level, draws.samples, draws.seed) == (90, 50, 3)
     write_json(path, {**content, "interval": {"level": 90.0, "samples": 10**12, "seed": 3}})
     with pytest.raises(InputError, match="samples is 1000000000000"):
-        read_results(tmp_path)
+        read_results(Manifest.whole(tmp_path))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
 from alignlens.display.render import Cell, Table, html, latex, markdown
-from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun
+from alignlens.report.collect import Failure, Job
 from alignlens.report.tables import (
     aer_table,
     detail_table,
@@ -18,19 +19,25 @@ from alignlens.report.tables import (
     runtime_tables,
     summary_table,
 )
+from alignlens.results.samples import SentenceFile, SentenceRow
+from alignlens.results.scores import AlignerId, Score, ScoredAligner
+
+UNCOUNTED = SentenceRow(SentenceFile(Path(), (), 0), 0)
 
 
-def row(links: str, aer: float, kind: str = "direction", half: float = 1.5) -> Row:
-    return Row(links, kind, aer, aer - half, aer + half, 80.0, 70.0, 74.67, 1234, 1000, 1100)
+def row(links: str, aer: float, kind: str = "direction", half: float = 1.5) -> Score:
+    return Score(links, kind, aer, aer - half, aer + half, 80.0, 70.0, 74.67, 1234, 1000, 1100, UNCOUNTED)
 
 
-def scored(aligner: str, rows: list[Row], text: str = "offline", size: str = "all", dataset: str = "deen") -> ScoredRun:
+def scored(
+    aligner: str, rows: list[Score], text: str = "offline", size: str = "all", dataset: str = "deen"
+) -> ScoredAligner:
     interval = {"level": 95, "samples": 1000, "seed": 1}
-    run = RunId(dataset, aligner, text, size)
-    return ScoredRun(run, ("de", "en"), 50_000, 508, tuple(rows), interval, changed=0.0)
+    run = AlignerId(dataset, aligner, text, size)
+    return ScoredAligner(run, ("de", "en"), 50_000, 508, tuple(rows), interval, changed=0.0)
 
 
-def three_rows(base: float) -> list[Row]:
+def three_rows(base: float) -> list[Score]:
     return [row("de-en", base), row("en-de", base + 1), row("grow-diag", base - 2, "symmetrised")]
 
 
@@ -60,7 +67,7 @@ def test_equal_to_the_printed_digit_are_both_best() -> None:
 
 
 def test_missing_cells_say_why() -> None:
-    expected = [RunId("deen", name, "offline", "all") for name in ("fast_align", "ibm4", "hmm")]
+    expected = [AlignerId("deen", name, "offline", "all") for name in ("fast_align", "ibm4", "hmm")]
     failure = Failure("x", "FAILED", "boom", {"dataset": "deen", "aligner": "ibm4", "text": "offline"}, "", "")
     table = aer_table("deen", [RUNS[0], scored("ibm1", [row("de-en", 40.0)])], expected, [failure])
     assert texts(table)[1:] == [
@@ -74,12 +81,12 @@ def test_missing_cells_say_why() -> None:
 
 def test_a_failure_of_another_run_is_no_reason() -> None:
     failure = Failure("x", "FAILED", "boom", {"dataset": "deen", "aligner": "hmm", "text": "online"}, "", "")
-    table = aer_table("deen", RUNS, [RunId("deen", "hmm", "offline", "all")], [failure])
+    table = aer_table("deen", RUNS, [AlignerId("deen", "hmm", "offline", "all")], [failure])
     assert texts(table)[0][:2] == ["hmm, offline", "not run"]
 
 
 def test_undefined_scores_are_said_to_be() -> None:
-    nothing = Row("de-en", "direction", math.nan, math.nan, math.nan, math.nan, 0.0, 0.0, 0, 0, 0)
+    nothing = Score("de-en", "direction", math.nan, math.nan, math.nan, math.nan, 0.0, 0.0, 0, 0, 0, UNCOUNTED)
     table = aer_table("deen", [scored("a", [nothing]), scored("b", [row("de-en", 5.0)])])
     assert texts(table) == [["a, offline", "undefined"], ["b, offline", "5.0 ±1.5"]]
     assert table.rows[1][1].strong

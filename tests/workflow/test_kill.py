@@ -16,8 +16,8 @@ pytestmark = pytest.mark.workflow
 MOMENTS = ("aligners/**/align.log", "models/**/work/training", "attributions/**/attribute.log")
 # Every kind of step, of one model and one aligner; nothing after them depends on cores or has a state.
 TARGETS = (
-    "results/tiny/attributions/tiny/lstm/1/forced/metrics.json",
-    "results/tiny/attributions/tiny/lstm/1/free/metrics.json",
+    "results/tiny/attributions/tiny/lstm/1/final/test/forced/metrics.json",
+    "results/tiny/attributions/tiny/lstm/1/final/test/free/metrics.json",
     "results/tiny/scores/tiny/hmm/offline/200/metrics.json",
     "results/tiny/translations/tiny/xa-xb/lstm/1/forced.json",
 )

@@ -40,7 +40,7 @@ def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
 
 def test_every_method_is_scored_with_the_reference_and_with_the_models_own_translation(finished: Workspace) -> None:
     for model in ("transformer", "lstm"):
-        folder = finished.results / "attributions/tiny" / model / "1"
+        folder = finished.results / "attributions/tiny" / model / "1/final/test"
         forced = json.loads((folder / "forced/metrics.json").read_text())
         assert (forced["architecture"], forced["decoding"], forced["sentences"]) == (model, "forced", 30)
         assert {row["links"] for row in forced["rows"]} >= {"xa-xb", "xb-xa", "grow-diag-final-lilt"}
@@ -71,7 +71,7 @@ def test_links_of_both_directions_are_in_the_orientation_of_the_dataset(finished
         [len(line.split()) for line in (finished.results / f"data/tiny/test.{side}").read_text().splitlines()]
         for side in ("source", "target")
     ]
-    for path in finished.results.glob("attributions/tiny/*/1/forced/*/links/*.pharaoh"):
+    for path in finished.results.glob("attributions/tiny/*/1/final/test/forced/*/links/*.pharaoh"):
         links = read_links(path, 0, *lengths)
         # A model of a direction explains every word of what it wrote.
         explained = {"xa-xb": (links.target, 1), "xb-xa": (links.source, 0)}.get(path.parents[1].name)
@@ -110,7 +110,7 @@ def test_norms_are_compared_with_weights_by_layer(finished: Workspace, finished_
 def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None:
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
-    folder = "attributions/tiny/lstm/1/free"
+    folder = "attributions/tiny/lstm/1/final/test/free"
     scores, metrics, sentences = f"{folder}/xa-xb/scores", f"{folder}/metrics.json", f"{folder}/sentences.npz"
     shutil.rmtree(copy.results / scores)
     (copy.results / metrics).unlink()
@@ -125,6 +125,46 @@ def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None
         assert (copy.results / scores / path.name).read_bytes() == path.read_bytes(), path.name
     for name in (metrics, sentences):
         assert (copy.results / name).read_bytes() == (finished.results / name).read_bytes(), name
+
+
+def test_what_the_configuration_no_longer_has_is_in_no_table(finished: Workspace, tmp_path: Path) -> None:
+    """A model and an aligner are taken out; what they left in the results folder is still there."""
+    copy = Workspace(tmp_path / "copy")
+    shutil.copytree(finished.folder, copy.folder)
+    aligners = [run for run in TINY["aligners"] if run["name"] != "eflomal"]
+    less = {**TINY, "models": {**TINY["models"], "lstm": None}, "aligners": aligners}
+    (copy.folder / "tiny.yaml").write_text(yaml.safe_dump(less))
+    # Code of studies may not have changed, but their manifests have.
+    assert set(copy.dry_run()) == {"manifest", "report", *STUDIES}
+    copy.snakemake("--cores", "all")
+    assert (copy.results / "attributions/tiny/lstm").is_dir()
+    assert (copy.results / "scores/tiny/eflomal").is_dir()
+    before, after = (
+        {
+            str(path.relative_to(each.results)): path.read_text()
+            for folder in ("ding2019", "kobayashi2020", "report")
+            for path in [*(each.results / folder).glob("*.csv"), each.results / folder / "../report.html"]
+        }
+        for each in (finished, copy)
+    )
+    assert before.keys() == after.keys()
+    for model, found in (("lstm", before), ("eflomal", before)):
+        assert any(model in text for text in found.values())
+    for name, text in after.items():
+        rows = list(csv.DictReader(text.splitlines())) if name.endswith(".csv") else []
+        assert "lstm" not in {row.get("model") for row in rows}, name
+        assert "eflomal, offline" not in text or name == "ding2019/table1.csv", name
+        assert not any("/lstm/" in value for row in rows for value in row.values() if value), name
+    summary = json.loads((copy.results / "ding2019/summary.json").read_text())
+    assert summary["models"] == ["transformer"]
+    assert not any("lstm" in row["place"] for row in _rows(copy.results / "ding2019/comparisons.csv"))
+    eflomal = [row for row in _rows(copy.results / "ding2019/table1.csv") if "eflomal" in row["method"]]
+    assert {row["ours"] for row in eflomal} == {""}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def test_several_gpus_train_together(workspace: Workspace) -> None:
@@ -155,10 +195,10 @@ def test_every_job_is_one_finished_run(finished: Workspace, finished_runs: list[
     scored = [run for run in finished_runs if "aer" in run["metrics"]]
     attributed = {
         (path, row["method"], row["extraction"], row["links"] if row["kind"] == "direction" else "bidir")
-        for path in finished.results.glob("attributions/tiny/*/1/*/metrics.json")
+        for path in finished.results.glob("attributions/tiny/*/1/*/*/*/metrics.json")
         for row in json.loads(path.read_text())["rows"]
         # Heads are metrics of the run of their layer, where it was asked for as a whole.
-        if "head=" not in row["method"] or path.parts[-4:-1] != ("transformer", "1", "forced")
+        if "head=" not in row["method"] or path.parts[-6:-1] != ("transformer", "1", "final", "test", "forced")
     }
     assert len(scored) == 4 * 10 + len(attributed)
     names = {run["name"] for run in scored}

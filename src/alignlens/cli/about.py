@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import ConfigError
 from alignlens.io.documents import read_json_option
+from alignlens.results.paths import FINAL, TEST
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
 _LISTS = ("pair", "directions")
 _NUMBERS = ("seed", "size", "shard", "train_pairs")
@@ -35,6 +37,17 @@ def about_of(args: argparse.Namespace) -> dict[str, Any]:
         if not fits:
             raise ConfigError(f"--about: {key} is {str(value)[:60]!r}; use {wanted}.")
     return content
+
+
+def occasion(about: Mapping[str, Any]) -> str | None:
+    """Returns how a model is asked, for the name of a run; the usual text and weights go without saying."""
+    weights, split = (about.get(key) for key in ("weights", "split"))
+    told = (
+        about.get("decoding"),
+        None if split in (None, TEST) else split,
+        None if weights in (None, FINAL) else f"update {weights}",
+    )
+    return run_name(*told) or None
 
 
 def run_name(*parts: str | None) -> str:

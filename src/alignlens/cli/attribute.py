@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import check_architectures, parse_all
 from alignlens.attribution.settings import BATCH_TOKENS
-from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import real
 from alignlens.cli.paths import Outputs
@@ -211,7 +211,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """Returns experiment, name (``demo · xa-xb · transformer · s1 · attribute · forced``), identity, tags and group."""
     common = model_run(about, "attribute")
     part = f"part {about['shard']}" if "shard" in about else None
-    return {**common, "name": run_name(common["name"], about.get("decoding"), part)}
+    return {**common, "name": run_name(common["name"], occasion(about), part)}
 
 
 def _numbers(statistics: dict[str, int]) -> dict[str, float]:

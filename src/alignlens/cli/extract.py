@@ -11,7 +11,7 @@ from alignlens.alignment.extraction import EXTRACTIONS, links_of
 from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
 from alignlens.attribution.registry import parse
-from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_entropies, write_lengths
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _run_of(about: dict[str, Any]) -> dict[str, Any]:
     run = model_run(about, "extract")
-    return {**run, "name": run_name(run["name"], about.get("decoding"))}
+    return {**run, "name": run_name(run["name"], occasion(about))}
 
 
 def _owners(lines: list[str]) -> Owners:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.cli.numbers import real
 from alignlens.errors import ConfigError
 from alignlens.io.limits import TFLOPS
+from alignlens.results.paths import FINAL, TEST
 from alignlens.workflow.costs.growth import growth
 from alignlens.workflow.costs.jobs import estimate
 from alignlens.workflow.costs.rates import Rates
@@ -85,7 +86,7 @@ def _print_runs(summary: Mapping[str, Any]) -> None:
     for asked in summary["attributions"]:
         jobs = len(asked["directions"]) * len(asked["seeds"]) * asked["shards"]
         print(
-            f"  attribution of {asked['model']} on {asked['dataset']}, {asked['decoding']}: "
+            f"  attribution of {asked['model']} on {asked['dataset']}, {_occasion(asked)}: "
             f"{len(asked['methods'])} methods in {jobs} job{'s' if jobs > 1 else ''}"
         )
     for folder in summary["encoders"]:
@@ -93,6 +94,13 @@ def _print_runs(summary: Mapping[str, Any]) -> None:
     for study in summary["studies"]:
         print(f"  study {study}: {summary['results']}/{study}/")
     print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")
+
+
+def _occasion(asked: Mapping[str, Any]) -> str:
+    """Returns how a model is asked; the usual text and weights go without saying."""
+    split = "" if asked["split"] == TEST else f" of the {asked['split']} text"
+    weights = "" if asked["weights"] == FINAL else f" after {asked['weights']} updates"
+    return f"{asked['decoding']}{split}{weights}"
 
 
 def _print_cost(cost: Estimate, tflops: float) -> None:

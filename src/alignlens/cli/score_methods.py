@@ -11,7 +11,7 @@ from alignlens.alignment.gold import read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import method as method_of
 from alignlens.attribution.registry import parse
-from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.links_folder import ENTROPY, LinksName, links_files, read_lengths, sentence_entropies
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
@@ -43,8 +43,8 @@ _log = logging.getLogger("score-methods")
 _AGAINST_GOLD = ("aer", "aer_low", "aer_high", "precision", "recall", "f1", "links_count")
 _METRICS = (*_AGAINST_GOLD, "entropy", "score_mean", "cause_hits", "cause_low", "cause_high", "cause_chance")
 _USUAL = "grow-diag-final-lilt"  # the combination of the published tables: its scores stand for both directions
-_IDENTITY = ("preset", "dataset", "model", "seed", "decoding")
-_TAGS = ("dataset", "pair", "model", "architecture", "seed", "decoding", "study")
+_IDENTITY = ("preset", "dataset", "model", "seed", "weights", "split", "decoding")
+_TAGS = ("dataset", "pair", "model", "architecture", "seed", "weights", "split", "decoding", "study")
 
 
 class Cell(NamedTuple):
@@ -235,7 +235,7 @@ def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
 def _record_part(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Records that a part was scored; what was found is recorded when all parts are together."""
     common = model_run(about, "score-part")
-    name = run_name(common["name"], about.get("decoding"), f"part {about['shard']}" if "shard" in about else None)
+    name = run_name(common["name"], occasion(about), f"part {about['shard']}" if "shard" in about else None)
     journal.run(**{**common, "name": name}).metric("rows", len(rows))
 
 
@@ -268,7 +268,7 @@ def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]])
                 about.get("model"),
                 seed,
                 method,
-                about.get("decoding"),
+                occasion(about),
                 None if extraction == "ding" else extraction,
             ),
             identity={**{key: str(about[key]) for key in _IDENTITY if key in about}, **which},

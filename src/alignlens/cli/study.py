@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from alignlens.results.scores import Results
     from alignlens.studies.contract import Study
     from alignlens.studies.files import Built
-    from alignlens.studies.results import Results
 
 OUTPUTS = Outputs(places=("out", "results"))
 
@@ -30,23 +30,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     told = "; ".join(f"{name}: {study.about}" for name, study in known.items())
     parser.add_argument("study", choices=known, help=told)
     parser.add_argument("--results", type=Path, required=True, metavar="DIR", help="results folder of a preset")
+    parser.add_argument("--manifest", type=Path, metavar="FILE", help="the files to read (default: see below)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where it all goes (default: RESULTS/STUDY)")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     add_about(parser)
     parser.epilog = (
         f"example:\n  alignlens study {next(iter(known))} --results results/demo\n\n"
-        "Reads the scores of models and aligners below the results folder; what is missing there is named as missing.\n"
+        "Reads what the pipeline made last for this study (RESULTS/STUDY/manifest.json names the files); in a folder\n"
+        "of another making, the scores of all models and aligners. What is missing is named as missing.\n"
         "The journal is OUT/study.journal.jsonl unless --journal says otherwise."
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Writes the study and prints what became of the claims."""
-    from alignlens.studies.results import read_results
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import read_results
 
     about = about_of(args)
-    if not args.results.is_dir():
-        raise InputError("no such results folder.", args.results, advice="Run the pipeline first.")
+    manifest = Manifest.of(args.results, args.study, args.manifest)
     out: Path = args.out or args.results / args.study
     with Journal(args.journal or out / "study.journal.jsonl") as journal:
         preset = str(about.get("preset", args.results.resolve().name))
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
             tags={"preset": preset, "study": args.study},
             params={"preset": preset},
         )
-        results = read_results(args.results)
+        results = read_results(manifest)
         if not results.datasets:
             raise InputError("no scores below this folder.", args.results, advice="Run the pipeline first.")
         study = study_of(args.study)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.alignment.pharaoh import format_lines, read_links, write_links
 from alignlens.alignment.stacking import stack, unstack
 from alignlens.alignment.symmetrize import METHODS, symmetrize
-from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
 from alignlens.cli.paths import Outputs, check_outputs, refuse_same
 from alignlens.errors import ConfigError, InputError
@@ -71,7 +71,7 @@ def _run_of(about: dict[str, Any]) -> dict[str, Any]:
     made_by = " ".join(filter(None, (about.get("aligner"), about.get("text"))))
     return {
         "experiment": "symmetrize",
-        "name": run_name(about.get("dataset"), made_by, about.get("model"), seed, about.get("decoding")),
+        "name": run_name(about.get("dataset"), made_by, about.get("model"), seed, occasion(about)),
         "identity": about,
         "tags": {key: str(value) for key, value in about.items()},
         "group": about.get("dataset"),

@@ -13,9 +13,10 @@ from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
 from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
+from alignlens.errors import ConfigError
 from alignlens.io.atomic import check_replaceable
 from alignlens.io.documents import read_json_option
-from alignlens.io.limits import THREADS
+from alignlens.io.limits import PAIRS, THREADS
 from alignlens.io.progress import Progress
 from alignlens.tracking.journal import Journal
 from alignlens.training.settings import TrainingSettings, check_training
@@ -53,6 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start-from", type=Path, metavar="DIR", help="trained model to begin with, of the same settings and subwords"
     )
+    parser.add_argument(
+        "--pairs", type=count(PAIRS), metavar="N", help="train on the first so many pairs (default: all)"
+    )
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
     parser.add_argument("--threads", type=count(THREADS), help="CPU threads of a process (default: training.threads)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")
@@ -74,6 +78,8 @@ def run(args: argparse.Namespace) -> None:
     from alignlens.training.processes import joined_processes
     from alignlens.training.state import WorkFolder
 
+    if args.pairs is not None and args.pairs < 1:
+        raise ConfigError(f"--pairs {args.pairs}: must be at least 1")
     check_replaceable(args.out, KIND)
     files = Files(**{name: getattr(args, name) for name in _FILES})
     with (
@@ -91,6 +97,7 @@ def run(args: argparse.Namespace) -> None:
             args.work,
             processes,
             args.start_from,
+            args.pairs,
         )
         with Journal(args.journal if processes.leads else None) as journal:
             record = _record(journal, about, spec, training)

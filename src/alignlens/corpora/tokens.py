@@ -109,6 +109,14 @@ class TokenStore:
         offsets = _Numbers(folder / "offsets.bin", _OFFSET_TYPE, description["sentences"] + 1)
         return cls(folder, description, ids, offsets)
 
+    def first(self, sentences: int) -> Self:
+        """Returns a store of its first sentences, all if it has fewer."""
+        if sentences >= self._sentences:
+            return self
+        described = {"vocabulary_size": self.vocabulary_size, "tokens": self.tokens, "sentences": sentences}
+        fingerprint = f"{self.fingerprint} first {sentences}"
+        return type(self)(self.folder, {**described, "fingerprint": fingerprint}, self._ids, self._offsets)
+
     def __len__(self) -> int:
         return self._sentences
 

@@ -9,23 +9,24 @@ from alignlens.report.tables import labels_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.report.collect import RunId, ScoredRun, TestSet
+    from alignlens.report.collect import TestSet
+    from alignlens.results.scores import AlignerId, ScoredAligner
 
-    System = tuple[RunId, str]
+    System = tuple[AlignerId, str]
 
 MOST_SENTENCES = 1000
 _READABLE = range(6, 17)
 
 
-def browser_data(test_set: TestSet, scored: Sequence[ScoredRun]) -> dict[str, Any]:
+def browser_data(test_set: TestSet, scored: Sequence[ScoredAligner]) -> dict[str, Any]:
     """Returns what the page's script needs to draw any sentence of a test set under any system.
 
     ``cells`` of a sentence lists every link that any system has, flat (source, target, source, target ...); a
     system's links are then bits along that list, four to a hexadecimal digit, lowest bit first.
     """
-    mine = {item.run: item for item in scored if item.run.dataset == test_set.dataset}
+    mine = {item.id: item for item in scored if item.id.dataset == test_set.dataset}
     labels = labels_of(test_set.dataset, scored)
-    rows = {(item.run, row.links): row for item in mine.values() for row in item.rows}
+    rows = {(item.id, row.links): row for item in mine.values() for row in item.rows}
     sentences = []
     for k in range(min(len(test_set.gold), MOST_SENTENCES)):
         links = [set(alignment[k]) for alignment in test_set.systems.values()]
@@ -53,13 +54,13 @@ def browser_data(test_set: TestSet, scored: Sequence[ScoredRun]) -> dict[str, An
     }
 
 
-def best_systems(test_set: TestSet, scored: Sequence[ScoredRun], count: int) -> list[System]:
+def best_systems(test_set: TestSet, scored: Sequence[ScoredAligner], count: int) -> list[System]:
     """Returns the best links of the best run of each aligner, best aligner first."""
     ranked = sorted(
-        (row.aer, item.run, row.links)
+        (row.aer, item.id, row.links)
         for item in scored
         for row in item.rows
-        if (item.run, row.links) in test_set.systems and row.aer == row.aer
+        if (item.id, row.links) in test_set.systems and row.aer == row.aer
     )
     chosen: dict[str, System] = {}
     for _, run, links in ranked:

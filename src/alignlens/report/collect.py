@@ -1,95 +1,33 @@
-"""What a results folder holds, found by the path grammar: scores, links, text, jobs, failures."""
+"""What the report shows besides scores: test sets with links, jobs, failures."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.gold import Gold, read_gold
 from alignlens.alignment.pharaoh import read_links
 from alignlens.errors import InputError
-from alignlens.io import values
-from alignlens.io.documents import read_json, taking
+from alignlens.io.documents import taking
 from alignlens.io.tables import read_table
 from alignlens.io.text import check_equal_counts, read_lines, words
-from alignlens.studies.results import interval_of, pair_of
+from alignlens.results.paths import ALIGNER_LINKS, PREPARED, TEST, TEXT
 from alignlens.tracking.records import FAILED, KILLED, SUFFIX, find_journals, is_alive, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from alignlens.alignment.links import Alignment
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import AlignerId, ScoredAligner
     from alignlens.tracking.records import RunRecord
 
 _LOG_LINES = 20
 _LOG_BYTES = 1 << 16
-_SCORE_AGAIN = "Delete it and make it again with: alignlens score, or run the pipeline again."
 _NOT_MEASURED = ("", "NA", "-")
-
-
-@dataclass(frozen=True, order=True)
-class RunId:
-    """The names that make the path of an aligner run."""
-
-    dataset: str
-    aligner: str
-    text: str
-    size: str
-
-    @classmethod
-    def parse(cls, path: str) -> RunId:
-        """Returns the run of ``dataset/aligner/text/size``."""
-        parts = path.strip("/").split("/")
-        if len(parts) != 4 or not all(parts):
-            raise InputError("is not a run.", path, advice="Expected dataset/aligner/text/size.")
-        return cls(*parts)
-
-    def __str__(self) -> str:
-        return f"{self.dataset}/{self.aligner}/{self.text}/{self.size}"
-
-
-@dataclass(frozen=True)
-class Row:
-    """The scores of one links file, in percent."""
-
-    links: str
-    kind: str
-    aer: float
-    aer_low: float
-    aer_high: float
-    precision: float
-    recall: float
-    f1: float
-    links_count: int
-    sure: int
-    possible: int
-
-    @property
-    def half_width(self) -> float:
-        """Half of the interval's width."""
-        return (self.aer_high - self.aer_low) / 2
-
-
-@dataclass(frozen=True)
-class ScoredRun:
-    """One metrics file."""
-
-    run: RunId
-    pair: tuple[str, str]
-    train_pairs: int
-    sentences: int
-    rows: tuple[Row, ...]
-    interval: dict[str, Any]
-    changed: float
-    """When the file was written, in seconds since 1970."""
-
-    def best(self, kind: str) -> Row | None:
-        """Returns the row of a kind with the lowest AER, or None if there is none."""
-        rows = [row for row in self.rows if row.kind == kind and not math.isnan(row.aer)]
-        return min(rows, key=lambda row: row.aer, default=None)
 
 
 @dataclass(frozen=True)
@@ -128,79 +66,43 @@ class TestSet:
     source: list[list[str]]
     target: list[list[str]]
     gold: Gold
-    systems: dict[tuple[RunId, str], Alignment]
+    systems: dict[tuple[AlignerId, str], Alignment]
 
     __test__ = False
 
 
-def metrics_files(results: Path) -> list[Path]:
-    """Returns the metrics files below a results folder."""
-    return sorted(results.glob("scores/*/*/*/*/metrics.json"))
+def prepared_datasets(manifest: Manifest) -> list[str]:
+    """Returns the prepared datasets of a manifest, scored or not."""
+    return [names["dataset"] for _, names in manifest.find(PREPARED)]
 
 
-def prepared_datasets(results: Path) -> list[str]:
-    """Returns the datasets prepared below a results folder, scored or not."""
-    return sorted(path.parent.name for path in results.glob("data/*/preparation.json"))
-
-
-def read_metrics(path: Path | str) -> ScoredRun:
-    """Returns the content of a metrics file; what is missing or no number is an error with its name."""
-    path = Path(path)
-    content = read_json(path, _SCORE_AGAIN)
-    with taking(path, _SCORE_AGAIN):
-        return ScoredRun(
-            run=RunId(*(values.name(content, name) for name in ("dataset", "aligner", "text", "size"))),
-            pair=pair_of(content),
-            train_pairs=values.whole(content, "train_pairs"),
-            sentences=values.whole(content, "sentences", least=1),
-            rows=tuple(_row(row) for row in values.mappings(content, "rows")),
-            interval=interval_of(content),
-            changed=path.stat().st_mtime,
-        )
-
-
-def _row(content: dict[str, Any]) -> Row:
-    def percent(key: str) -> float:
-        return values.number_or_nan(content, key, 0, 100)
-
-    return Row(
-        links=values.text(content, "links"),
-        kind=values.text(content, "kind"),
-        aer=percent("aer"),
-        aer_low=percent("aer_low"),
-        aer_high=percent("aer_high"),
-        precision=percent("precision"),
-        recall=percent("recall"),
-        f1=percent("f1"),
-        links_count=values.whole(content, "links_count"),
-        sure=values.whole(content, "sure"),
-        possible=values.whole(content, "possible"),
-    )
-
-
-def read_test_set(results: Path, dataset: str, runs: Iterable[ScoredRun]) -> TestSet:
-    """Returns the test set of a dataset with the links of ``runs``, all checked against the text."""
-    folder = results / "data" / dataset
-    paths = [folder / name for name in ("test.source", "test.target", "test.gold")]
-    source, target = ([words(line) for line in read_lines(path)] for path in paths[:2])
-    check_equal_counts([*paths[:2]], [len(source), len(target)])
+def read_test_set(manifest: Manifest, dataset: str, runs: Iterable[ScoredAligner]) -> TestSet | None:
+    """Returns the test set of a dataset with the links of ``runs``, all checked against the text; None without gold."""
+    paths = [manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in ("source", "target", "gold")]
+    texts = [path for path in paths if path is not None]
+    if len(texts) != len(paths):
+        return None
+    source, target = ([words(line) for line in read_lines(path)] for path in texts[:2])
+    check_equal_counts([*texts[:2]], [len(source), len(target)])
     lengths = [len(sentence) for sentence in source], [len(sentence) for sentence in target]
-    gold = read_gold(paths[2], 0, "pharaoh", *lengths)
-    systems: dict[tuple[RunId, str], Alignment] = {}
+    gold = read_gold(texts[2], 0, "pharaoh", *lengths)
+    systems: dict[tuple[AlignerId, str], Alignment] = {}
     for scored in runs:
         for row in scored.rows:
-            path = results / "links" / str(scored.run) / f"{row.links}.pharaoh"
-            if scored.run.dataset == dataset and path.is_file():
-                systems[scored.run, row.links] = read_links(path, 0, *lengths)
+            path = manifest.path(ALIGNER_LINKS, links=row.links, **asdict(scored.id))
+            if scored.id.dataset == dataset and path is not None:
+                systems[scored.id, row.links] = read_links(path, 0, *lengths)
     return TestSet(dataset, source, target, gold, systems)
 
 
-def read_jobs(results: Path, records: Iterable[RunRecord]) -> list[Job]:
+def read_jobs(manifest: Manifest, records: Iterable[RunRecord]) -> list[Job]:
     """Returns what the jobs cost: by Snakemake's benchmark files, or by the journals where there are none."""
-    jobs = [
-        _read_benchmark(path, path.relative_to(results / "benchmarks").with_suffix(""))
+    results = manifest.root
+    found_files = (
+        (path, path.relative_to(results / "benchmarks").with_suffix(""))
         for path in sorted((results / "benchmarks").rglob("*.tsv"))
-    ]
+    )
+    jobs = [_read_benchmark(path, name) for path, name in found_files if manifest.has_job(name)]
     if jobs:
         return jobs
     found = {}
@@ -243,11 +145,13 @@ def _mean(found: Iterable[str | None]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def read_records(results: Path) -> list[RunRecord]:
-    """Returns the runs of every journal below a results folder; one that cannot be read is told and left out."""
+def read_records(manifest: Manifest) -> list[RunRecord]:
+    """Returns the runs of every journal of a configuration; one that cannot be read is told and left out."""
     problems: list[str] = []
     records: list[RunRecord] = []
-    for path in find_journals(results, skipped=problems):
+    for path in find_journals(manifest.root, skipped=problems):
+        if not manifest.has_job(path.relative_to(manifest.root)):
+            continue
         try:
             records += read_journal(path)
         except InputError as error:
@@ -293,7 +197,7 @@ def _log_of(results: Path, journal: Path) -> Path | None:
     return near[0] if len(near) == 1 else None
 
 
-def reason_missing(run: RunId, failures: Sequence[Failure]) -> str:
+def reason_missing(run: AlignerId, failures: Sequence[Failure]) -> str:
     """Returns why a run has no scores: ``failed`` or ``killed`` if a journal says so, otherwise ``not run``."""
     names = {"dataset": run.dataset, "aligner": run.aligner, "text": run.text, "size": run.size}
     for failure in failures:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import parse, plain
 from alignlens.display.render import Cell, Table
 from alignlens.report.tables import labels_of
-from alignlens.studies.protocol import ARCHITECTURES, BIDIR, DING, GROW_DIAG_FINAL
+from alignlens.results.protocol import ARCHITECTURES, BIDIR, DING, GROW_DIAG_FINAL
 from alignlens.studies.tables import Estimate, estimate_of
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from alignlens.report.collect import Row, ScoredRun
     from alignlens.report.methods import Compared, MethodCost
-    from alignlens.studies.results import Dataset, Score
+    from alignlens.results.scores import Score, ScoredAligner, ScoredDataset
 
 _ALIGNERS = "aligners"
 _NONE = Cell("–", muted=True)
@@ -46,7 +45,7 @@ class _Line:
     costs: list[MethodCost] | None = None
 
 
-def methods_table(dataset: Dataset, compared: Compared, scored: Sequence[ScoredRun]) -> Table:
+def methods_table(dataset: ScoredDataset, compared: Compared, scored: Sequence[ScoredAligner]) -> Table:
     """Returns every model and method of a dataset, then its word aligners, by direction and both combined."""
     lines = [*_method_lines(dataset, compared), *_aligner_lines(dataset, scored)]
     there = {links for line in lines for links in line.qualities}
@@ -76,7 +75,7 @@ def methods_table(dataset: Dataset, compared: Compared, scored: Sequence[ScoredR
     return Table(f"methods-{dataset.name}", caption, header, rows, _notes(dataset, compared, lines), labels=2)
 
 
-def _method_lines(dataset: Dataset, compared: Compared) -> list[_Line]:
+def _method_lines(dataset: ScoredDataset, compared: Compared) -> list[_Line]:
     protocol = compared.found.protocol
     usual = plain(protocol.sigma, protocol.samples)
     lines = []
@@ -100,23 +99,21 @@ def _quality(scores: Sequence[Score]) -> _Quality:
     precision, recall = (
         estimate_of([getattr(score, name) for score in scores]).mean for name in ("precision", "recall")
     )
-    links = fmean(score.links for score in scores)
+    links = fmean(score.links_count for score in scores)
     return _Quality(estimate_of([score.aer for score in scores], *bounds), precision, recall, links)
 
 
-def _aligner_lines(dataset: Dataset, scored: Sequence[ScoredRun]) -> list[_Line]:
+def _aligner_lines(dataset: ScoredDataset, scored: Sequence[ScoredAligner]) -> list[_Line]:
     labels = labels_of(dataset.name, scored)
     return [
-        _Line(_ALIGNERS, Cell(labels[item.run]), {row.links: _of_aligner(row) for row in item.rows})
+        _Line(_ALIGNERS, Cell(labels[item.id]), {row.links: _of_aligner(row) for row in item.rows})
         for item in scored
-        if item.run.dataset == dataset.name
+        if item.id.dataset == dataset.name
     ]
 
 
-def _of_aligner(row: Row) -> _Quality:
-    return _Quality(
-        estimate_of([row.aer], [row.aer_low], [row.aer_high]), row.precision, row.recall, float(row.links_count)
-    )
+def _of_aligner(row: Score) -> _Quality:
+    return _Quality(estimate_of([row.aer], [row.low], [row.high]), row.precision, row.recall, float(row.links_count))
 
 
 def _lowest(qualities: Iterable[_Quality]) -> float:
@@ -168,7 +165,7 @@ def _short(passes: float) -> str:
     return f"{passes:,.0f}" if passes >= 100 or passes == round(passes) else f"{passes:.1f}"
 
 
-def _notes(dataset: Dataset, compared: Compared, lines: Sequence[_Line]) -> list[str]:
+def _notes(dataset: ScoredDataset, compared: Compared, lines: Sequence[_Line]) -> list[str]:
     protocol = compared.found.protocol
     notes = [
         "AER, precision (P) and recall (R) are in percent; P, R and the number of links belong to the AER before them. "
@@ -199,7 +196,7 @@ def _how_measured(costs: Sequence[MethodCost]) -> str:
     )
 
 
-def methods_form(compared: Compared, scored: Sequence[ScoredRun]) -> pd.DataFrame:
+def methods_form(compared: Compared, scored: Sequence[ScoredAligner]) -> pd.DataFrame:
     """Returns one record per model, seed, method, noise seed, extraction and links, then those of the aligners.
 
     Cost stands where it was measured: with a direction of the first seed.
@@ -211,12 +208,12 @@ def methods_form(compared: Compared, scored: Sequence[ScoredRun]) -> pd.DataFram
     records = [record for dataset in compared.datasets for record in _method_records(dataset.name, compared)]
     records += [
         {
-            "dataset": item.run.dataset, "method": labels[item.run], "links": row.links, "aer": row.aer,
-            "aer_low": row.aer_low, "aer_high": row.aer_high, "precision": row.precision, "recall": row.recall,
+            "dataset": item.id.dataset, "method": labels[item.id], "links": row.links, "aer": row.aer,
+            "aer_low": row.low, "aer_high": row.high, "precision": row.precision, "recall": row.recall,
             "links_count": row.links_count,
         }
         for item in scored
-        if item.run.dataset in names
+        if item.id.dataset in names
         for row in item.rows
     ]  # fmt: skip
     frame = pd.DataFrame.from_records(records, columns=_COLUMNS).round(4)
@@ -236,7 +233,7 @@ def _method_records(dataset: str, compared: Compared) -> list[dict[str, Any]]:
             "dataset": dataset, "model": run.model, "architecture": run.architecture, "seed": run.seed,
             "method": method, "noise_seed": score.noise_seed, "extraction": extraction, "links": links,
             "aer": score.aer, "aer_low": score.low, "aer_high": score.high, "precision": score.precision,
-            "recall": score.recall, "links_count": score.links, "entropy": score.entropy,
+            "recall": score.recall, "links_count": score.links_count, "entropy": score.entropy,
             **_cost_columns(compared.costs_of(dataset, run.model, method), run.seed, links),
         }
         for run in compared.runs(dataset)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from alignlens.attribution.registry import in_order, parse, plain
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.studies.protocol import DING, FORCED
-from alignlens.studies.results import ModelRun, Results, Score, read_results, without_noise_seed
+from alignlens.results.paths import FORCED, METHOD_COST
+from alignlens.results.protocol import DING
+from alignlens.results.scores import AttributedModel, Results, Score, without_noise_seed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from alignlens.studies.results import Dataset
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import ScoredDataset
 
-COST_FILES = "attributions/*/*/*/forced/*/cost.json"
 _ADVICE = "Delete it and measure again with: alignlens cost, or run the pipeline again."
 
 
@@ -45,7 +47,7 @@ class Compared:
     costs: tuple[MethodCost, ...] = ()
 
     @property
-    def datasets(self) -> list[Dataset]:
+    def datasets(self) -> list[ScoredDataset]:
         """Returns the datasets on which models were asked with the reference."""
         return [dataset for dataset in self.found.datasets if self.models(dataset.name)]
 
@@ -53,7 +55,7 @@ class Compared:
         """Returns the architecture of every model of a dataset."""
         return {run.model: run.architecture for run in self.runs(dataset)}
 
-    def runs(self, dataset: str, model: str | None = None) -> list[ModelRun]:
+    def runs(self, dataset: str, model: str | None = None) -> list[AttributedModel]:
         """Returns the seeds of a dataset's models, or of one of them."""
         runs = self.found.runs(dataset, decoding=FORCED)
         return [run for run in runs if model in (None, run.model)]
@@ -76,19 +78,19 @@ class Compared:
         return [cost for cost in self.costs if (cost.dataset, cost.model, cost.method) == wanted]
 
 
-def read_compared(results: Path) -> Compared:
-    """Returns the scores and costs of a results folder; what is not there is missing, what is damaged an InputError."""
-    costs = [cost for path in sorted(results.glob(COST_FILES)) for cost in read_costs(path)]
-    return Compared(read_results(results), tuple(costs))
+def read_compared(manifest: Manifest, found: Results) -> Compared:
+    """Returns scores with the costs of a manifest; what is not there is missing, what is damaged an InputError."""
+    costs = [cost for path, names in manifest.find(METHOD_COST) for cost in read_costs(path, names)]
+    return Compared(found, tuple(costs))
 
 
-def read_costs(path: Path) -> list[MethodCost]:
+def read_costs(path: Path, names: Mapping[str, str]) -> list[MethodCost]:
     """Returns the costs in a file, which belong to the model and direction that its path names."""
-    *_, dataset, model, seed, _, direction, _ = path.parts
     content = read_json(path, _ADVICE)
+    model = (names["dataset"], names["model"], names["seed"], names["direction"])
     with taking(path, _ADVICE):
         threads = values.whole(content, "threads", least=1)
-        return [_cost(row, threads, (dataset, model, seed, direction)) for row in values.mappings(content, "methods")]
+        return [_cost(row, threads, model) for row in values.mappings(content, "methods")]
 
 
 def _cost(row: dict[str, Any], threads: int, names: tuple[str, str, str, str]) -> MethodCost:

@@ -1,10 +1,10 @@
-"""What a results folder holds of trained models: their cards, curves, translations and scores."""
+"""What results hold of trained models: their cards, curves, translations and scores."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,15 @@ from alignlens.io.documents import read_json, taking
 from alignlens.io.seals import read_seal
 from alignlens.io.tables import read_table
 from alignlens.io.text import check_equal_counts, read_lines
+from alignlens.results.paths import BLEU, FORCED_SCORES, PREPARED, TEST, TEXT, TRAINED, TRANSLATION
 from alignlens.tracking.records import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from alignlens.report.collect import Failure
+    from alignlens.results.manifest import Manifest
     from alignlens.tracking.records import RunRecord
 
 MEASURES = ("dev_loss", "dev_accuracy", "dev_bleu")
@@ -85,39 +87,37 @@ class Sample:
     translations: dict[str, str]
 
 
-def read_models(
-    results: Path, records: Iterable[RunRecord], folders: Sequence[Path] | None = None
-) -> list[TrainedModel]:
-    """Returns the models of some folders, or all found, by dataset, direction (its own first), name and seed."""
+def read_models(manifest: Manifest, records: Iterable[RunRecord]) -> list[TrainedModel]:
+    """Returns the models of a manifest, by dataset, direction (its own first), name and seed."""
     journals = {record.journal: record for record in records}
-    if folders is None:
-        folders = [path.parent for path in results.glob("models/*/*/*/*/model/model.json")]
-    found = [_read_model(results, folder, journals) for folder in folders]
+    found = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
     return sorted(
-        found, key=lambda item: (item.id.dataset, _is_reverse(results, item.id.dataset, item.id.direction), item.id)
+        found, key=lambda item: (item.id.dataset, _is_reverse(manifest, item.id.dataset, item.id.direction), item.id)
     )
 
 
-def _id_of(results: Path, folder: Path) -> ModelId:
-    """Returns which model a folder ``models/{dataset}/{direction}/{model}/{seed}/model`` is."""
-    parts = folder.relative_to(results).parts if folder.is_relative_to(results) else ()
-    if len(parts) != 6 or not _WHOLE.fullmatch(parts[4]):
-        raise InputError(
-            "is not a model of these results.",
-            folder,
-            advice=f"Expected {results}/models/dataset/direction/model/seed/model.",
-        )
-    return ModelId(parts[1], parts[2], parts[3], int(parts[4]))
+def expected_models(manifest: Manifest) -> list[ModelId]:
+    """Returns the models that a configuration trains."""
+    return [
+        ModelId(names["dataset"], names["direction"], names["model"], int(names["seed"]))
+        for names in manifest.expected(TRAINED)
+        if _WHOLE.fullmatch(names["seed"])
+    ]
 
 
-def _read_model(results: Path, folder: Path, journals: dict[Path, RunRecord]) -> TrainedModel:
-    name = _id_of(results, folder)
-    scores = results / "translations" / str(name)
+def _id_of(folder: Path, names: Mapping[str, str]) -> ModelId:
+    """Returns which model a folder is."""
+    if not _WHOLE.fullmatch(names["seed"]):
+        raise InputError("is not the folder of a model: its seed is not a number.", folder, advice="Move it away.")
+    return ModelId(names["dataset"], names["direction"], names["model"], int(names["seed"]))
+
+
+def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[Path, RunRecord]) -> TrainedModel:
     record = journals.get(folder.with_name(f"{folder.name}{SUFFIX}"))
     path = folder / "model.json"
     card = read_json(path, _AGAIN)
-    bleu, signature = _read_bleu(scores / "bleu.json")
-    accuracy, perplexity = _read_forced(scores / "forced.json")
+    bleu, signature = _read_bleu(manifest.path(BLEU, **asdict(name)))
+    accuracy, perplexity = _read_forced(manifest.path(FORCED_SCORES, **asdict(name)))
     with taking(path, _AGAIN):
         return TrainedModel(
             id=name,
@@ -137,9 +137,9 @@ def _read_model(results: Path, folder: Path, journals: dict[Path, RunRecord]) ->
         )
 
 
-def _read_bleu(path: Path) -> tuple[float, str]:
+def _read_bleu(path: Path | None) -> tuple[float, str]:
     """Returns BLEU and its signature; nan where nobody measured it."""
-    if not path.is_file():
+    if path is None:
         return math.nan, ""
     content = read_json(path, _BLEU_AGAIN)
     with taking(path, _BLEU_AGAIN):
@@ -147,9 +147,9 @@ def _read_bleu(path: Path) -> tuple[float, str]:
         return values.number(content, "bleu", 0, 100.001), values.text(content, "signature")
 
 
-def _read_forced(path: Path) -> tuple[float, float]:
+def _read_forced(path: Path | None) -> tuple[float, float]:
     """Returns accuracy and perplexity of forced decoding; nan where nobody measured them."""
-    if not path.is_file():
+    if path is None:
         return math.nan, math.nan
     content = read_json(path, _FORCE_AGAIN)
     with taking(path, _FORCE_AGAIN):
@@ -162,9 +162,9 @@ def _usual_speed(record: RunRecord) -> float:
     return median(speeds) if speeds else math.nan
 
 
-def read_curve(results: Path, name: ModelId) -> Curve:
+def read_curve(manifest: Manifest, name: ModelId) -> Curve:
     """Returns the learning curve of a model; a measure that was never taken has no points."""
-    path = results / "models" / str(name) / "model" / "curves.csv"
+    path = manifest.root / TRAINED.of(**asdict(name)) / "curves.csv"
     points: dict[str, list[tuple[int, float]]] = {measure: [] for measure in MEASURES}
     if (seal := read_seal(path.parent)) is not None:
         seal.check(path.name)
@@ -190,7 +190,7 @@ def _measured(text: str, path: Path, line: int) -> float:
     return number
 
 
-def read_samples(results: Path, models: Sequence[TrainedModel], dataset: str, count: int) -> list[Sample]:
+def read_samples(manifest: Manifest, models: Sequence[TrainedModel], dataset: str, count: int) -> list[Sample]:
     """Returns a few test sentences of every direction, evenly spaced over the text, with each model's translation.
 
     Of several seeds the first is shown.
@@ -198,13 +198,13 @@ def read_samples(results: Path, models: Sequence[TrainedModel], dataset: str, co
     samples = []
     mine = [item.id for item in models if item.id.dataset == dataset]
     for direction in dict.fromkeys(name.direction for name in mine):
-        sides = _sides(results, dataset, direction)
+        sides = _sides(manifest, dataset, direction)
         paths: dict[str, Path] = {}
         for name in mine:
-            path = results / "translations" / str(name) / "test.txt"
-            if name.direction == direction and path.is_file():
+            path = manifest.path(TRANSLATION, **asdict(name))
+            if name.direction == direction and path is not None:
                 paths.setdefault(name.model, path)
-        if not paths or not all(path.is_file() for path in sides):
+        if not paths or len(sides) != 2:
             continue
         texts = [read_lines(path) for path in (*sides, *paths.values())]
         check_equal_counts([*sides, *paths.values()], [len(text) for text in texts])
@@ -214,17 +214,17 @@ def read_samples(results: Path, models: Sequence[TrainedModel], dataset: str, co
     return samples
 
 
-def _sides(results: Path, dataset: str, direction: str) -> tuple[Path, Path]:
-    """Returns the test text that models of a direction read, and the one they should write."""
-    folder = results / "data" / dataset
-    source, target = folder / "test.source", folder / "test.target"
-    return (target, source) if _is_reverse(results, dataset, direction) else (source, target)
+def _sides(manifest: Manifest, dataset: str, direction: str) -> list[Path]:
+    """Returns the test text that models of a direction read, and the one they should write, as far as it is there."""
+    sides = ("target", "source") if _is_reverse(manifest, dataset, direction) else ("source", "target")
+    found = (manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in sides)
+    return [path for path in found if path is not None]
 
 
-def _is_reverse(results: Path, dataset: str, direction: str) -> bool:
+def _is_reverse(manifest: Manifest, dataset: str, direction: str) -> bool:
     """Returns whether a direction translates from the dataset's target side, as its preparation report tells."""
-    path = results / "data" / dataset / "preparation.json"
-    if not path.is_file():
+    path = manifest.path(PREPARED, dataset=dataset)
+    if path is None:
         return False
     content = read_json(path, PREPARE_AGAIN)
     with taking(path, PREPARE_AGAIN):

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
-    from alignlens.report.collect import Failure, Job, RunId, ScoredRun, TestSet
+    from alignlens.report.collect import Failure, Job, TestSet
     from alignlens.report.models import ModelId, Sample, TrainedModel
     from alignlens.report.studies import StudySummary
+    from alignlens.results.scores import AlignerId, ScoredAligner
     from alignlens.tracking.records import RunRecord
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -32,8 +33,8 @@ class Contents:
 
     title: str
     preset: str
-    scored: Sequence[ScoredRun]
-    expected: Sequence[RunId] = ()
+    scored: Sequence[ScoredAligner]
+    expected: Sequence[AlignerId] = ()
     models: Sequence[TrainedModel] = ()
     expected_models: Sequence[ModelId] = ()
     failures: Sequence[Failure] = ()
@@ -119,13 +120,13 @@ def _cards(contents: Contents, datasets: Sequence[str]) -> list[dict[str, str]]:
         ranked = [
             (row.aer, item, row)
             for item in contents.scored
-            if item.run.dataset == dataset
+            if item.id.dataset == dataset
             for row in item.rows
             if row.aer == row.aer
         ]
         if ranked:
             _, item, row = min(ranked, key=lambda entry: entry[0])
-            below = f"{labels[item.run]} · {row.links}"
+            below = f"{labels[item.id]} · {row.links}"
             cards.append({"above": f"{dataset}: lowest AER", "value": tables.aer_cell(row).text, "below": below})
     pairs = dict.fromkeys((item.id.dataset, item.id.direction) for item in contents.models)
     for dataset, direction in pairs:

@@ -13,20 +13,21 @@ from alignlens.display.render import Cell, Table
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
 from alignlens.report.models import PREPARE_AGAIN
+from alignlens.results.paths import PREPARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-    from alignlens.report.collect import ScoredRun
     from alignlens.report.models import TrainedModel
+    from alignlens.results.manifest import Manifest
+    from alignlens.results.scores import ScoredAligner
     from alignlens.tracking.records import RunRecord
 
 _LIBRARIES = ("snakemake", "numpy", "sil-thot", "sentencepiece", "mlflow", "torch")
 _TOLD = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
 
 
-def date_of(found: Sequence[ScoredRun | TrainedModel]) -> str:
+def date_of(found: Sequence[ScoredAligner | TrainedModel]) -> str:
     """Returns when the newest result was written: the page does not change because it is made again."""
     if not found:
         return "no scores yet"
@@ -35,7 +36,7 @@ def date_of(found: Sequence[ScoredRun | TrainedModel]) -> str:
 
 
 def facts(
-    preset: str, scored: Sequence[ScoredRun], models: Sequence[TrainedModel], records: Sequence[RunRecord]
+    preset: str, scored: Sequence[ScoredAligner], models: Sequence[TrainedModel], records: Sequence[RunRecord]
 ) -> list[tuple[str, str]]:
     """Returns what a reader must know to make the results again, as pairs of name and text."""
     intervals = {
@@ -67,15 +68,14 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def read_preparation(results: Path, dataset: str) -> dict[str, Any] | None:
-    """Returns the preparation report of a dataset, or None if there is none."""
-    path = results / "data" / dataset / "preparation.json"
-    if not path.is_file():
-        return None
-    content = read_json(path, PREPARE_AGAIN)
-    with taking(path, PREPARE_AGAIN):
-        _check_report(content)
-    return content
+def read_preparation(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Returns the preparation reports by dataset."""
+    found = {}
+    for path, names in manifest.find(PREPARED):
+        found[names["dataset"]] = content = read_json(path, PREPARE_AGAIN)
+        with taking(path, PREPARE_AGAIN):
+            _check_report(content)
+    return found
 
 
 def _check_report(content: dict[str, Any]) -> None:

@@ -11,11 +11,14 @@ from urllib.parse import quote
 from alignlens.display.render import Cell, Table, html
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
+from alignlens.results.paths import STUDY
 from alignlens.studies.claims import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from alignlens.results.manifest import Manifest
 
 SUMMARY, PAGE = "summary.json", "index.html"
 
@@ -54,9 +57,9 @@ class StudySummary:
     intervals: tuple[str, ...]
 
 
-def summary_files(results: Path) -> list[Path]:
-    """Returns the summaries of all studies of a results folder."""
-    return sorted(results.glob(f"*/{SUMMARY}"))
+def summary_files(manifest: Manifest) -> list[Path]:
+    """Returns the summaries of all studies."""
+    return [path for path, names in manifest.find(STUDY) if names["file"] == SUMMARY]
 
 
 def read_study(path: Path) -> StudySummary:

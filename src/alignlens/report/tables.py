@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from alignlens.report.collect import Failure, Job, Row, RunId, ScoredRun
+    from alignlens.report.collect import Failure, Job
+    from alignlens.results.scores import AlignerId, Score, ScoredAligner
 
 DIRECTION, SYMMETRISED = "direction", "symmetrised"
 
 _NOT_A_COST = ("score",)
 
 
-def datasets_of(scored: Sequence[ScoredRun], expected: Sequence[RunId] = ()) -> list[str]:
+def datasets_of(scored: Sequence[ScoredAligner], expected: Sequence[AlignerId] = ()) -> list[str]:
     """Returns the datasets in the order of their first run."""
-    return list(dict.fromkeys([item.run.dataset for item in scored] + [run.dataset for run in expected]))
+    return list(dict.fromkeys([item.id.dataset for item in scored] + [run.dataset for run in expected]))
 
 
-def run_label(run: RunId, train_pairs: int | None = None, sizes: int = 1) -> str:
+def run_label(run: AlignerId, train_pairs: int | None = None, sizes: int = 1) -> str:
     """Returns a run's name for people; ``sizes`` is how many sizes its aligner has."""
     label = f"{run.aligner}, {run.text}"
     if run.size != "all":
@@ -35,9 +36,11 @@ def run_label(run: RunId, train_pairs: int | None = None, sizes: int = 1) -> str
     return label
 
 
-def labels_of(dataset: str, scored: Sequence[ScoredRun], expected: Sequence[RunId] = ()) -> dict[RunId, str]:
+def labels_of(
+    dataset: str, scored: Sequence[ScoredAligner], expected: Sequence[AlignerId] = ()
+) -> dict[AlignerId, str]:
     """Returns the name of every run of a dataset that has scores or should have, in the order expected."""
-    pairs = {item.run: item.train_pairs for item in scored if item.run.dataset == dataset}
+    pairs = {item.id: item.train_pairs for item in scored if item.id.dataset == dataset}
     runs = list(dict.fromkeys([*(run for run in expected if run.dataset == dataset), *pairs]))
     sizes = {run.aligner: len({other.size for other in runs if other.aligner == run.aligner}) for run in runs}
     return {run: run_label(run, pairs.get(run), sizes[run.aligner]) for run in runs}
@@ -45,12 +48,12 @@ def labels_of(dataset: str, scored: Sequence[ScoredRun], expected: Sequence[RunI
 
 def aer_table(
     dataset: str,
-    scored: Sequence[ScoredRun],
-    expected: Sequence[RunId] = (),
+    scored: Sequence[ScoredAligner],
+    expected: Sequence[AlignerId] = (),
     failures: Sequence[Failure] = (),
 ) -> Table:
     """Returns all runs of a dataset (rows) by directions and symmetrisations (columns)."""
-    mine = {item.run: item for item in scored if item.run.dataset == dataset}
+    mine = {item.id: item for item in scored if item.id.dataset == dataset}
     columns = _link_columns(list(mine.values()))
     best = {
         links: _lowest([row.aer for item in mine.values() for row in item.rows if row.links == links])
@@ -66,7 +69,7 @@ def aer_table(
     return Table(f"aer-{dataset}", _caption(dataset, list(mine.values())), ("aligner", *columns), rows, _notes(mine))
 
 
-def aer_cell(row: Row, best: float | None = None) -> Cell:
+def aer_cell(row: Score, best: float | None = None) -> Cell:
     """Returns error rate and half width of its interval, strong if it is the best to the printed digit."""
     if math.isnan(row.aer):
         return Cell("undefined", muted=True, detail="neither links nor sure gold links to count")
@@ -75,21 +78,21 @@ def aer_cell(row: Row, best: float | None = None) -> Cell:
         number=row.aer,
         strong=best is not None and round(row.aer, 1) == round(best, 1),
         detail=(
-            f"AER {row.aer:.2f} [{row.aer_low:.2f}, {row.aer_high:.2f}], precision {row.precision:.1f}, "
+            f"AER {row.aer:.2f} [{row.low:.2f}, {row.high:.2f}], precision {row.precision:.1f}, "
             f"recall {row.recall:.1f}, {row.links_count:,} links"
         ),
     )
 
 
-def detail_table(dataset: str, scored: Sequence[ScoredRun]) -> Table:
+def detail_table(dataset: str, scored: Sequence[ScoredAligner]) -> Table:
     """Returns precision, recall, F1 and number of links of each run's best direction and symmetrisation."""
-    mine = [item for item in scored if item.run.dataset == dataset]
+    mine = [item for item in scored if item.id.dataset == dataset]
     labels = labels_of(dataset, scored)
     chosen = [(item, row) for item in mine for kind in (DIRECTION, SYMMETRISED) if (row := item.best(kind)) is not None]
     best = _lowest([row.aer for _, row in chosen])
     rows = [
         [
-            Cell(labels[item.run]),
+            Cell(labels[item.id]),
             Cell(row.links),
             aer_cell(row, best),
             *(_percent(value) for value in (row.precision, row.recall, row.f1)),
@@ -105,12 +108,12 @@ def detail_table(dataset: str, scored: Sequence[ScoredRun]) -> Table:
 
 def summary_table(
     dataset: str,
-    scored: Sequence[ScoredRun],
-    expected: Sequence[RunId] = (),
+    scored: Sequence[ScoredAligner],
+    expected: Sequence[AlignerId] = (),
     failures: Sequence[Failure] = (),
 ) -> Table:
     """Returns a table narrow enough for a terminal: both directions and the best symmetrisation of each run."""
-    mine = {item.run: item for item in scored if item.run.dataset == dataset}
+    mine = {item.id: item for item in scored if item.id.dataset == dataset}
     directions = [row.links for row in next(iter(mine.values())).rows if row.kind == DIRECTION] if mine else []
     best = {
         links: _lowest([row.aer for item in mine.values() for row in item.rows if row.links == links])
@@ -162,7 +165,7 @@ def runtime_tables(jobs: Sequence[Job]) -> list[Table]:
     ]
 
 
-def long_form(scored: Sequence[ScoredRun], jobs: Sequence[Job]) -> pd.DataFrame:
+def long_form(scored: Sequence[ScoredAligner], jobs: Sequence[Job]) -> pd.DataFrame:
     """Returns one record per run and links file, with everything known about it.
 
     Seconds and memory are those of the jobs that made the links; an aligner that starts from the model of another
@@ -172,7 +175,7 @@ def long_form(scored: Sequence[ScoredRun], jobs: Sequence[Job]) -> pd.DataFrame:
 
     records = []
     for item in scored:
-        names = (item.run.dataset, item.run.aligner, item.run.text, item.run.size)
+        names = (item.id.dataset, item.id.aligner, item.id.text, item.id.size)
         mine = [job for job in jobs if job.names(*names) and job.rule not in _NOT_A_COST]
         for row in item.rows:
             # A direction did not pay for the other one; a symmetrisation needed both.
@@ -181,18 +184,18 @@ def long_form(scored: Sequence[ScoredRun], jobs: Sequence[Job]) -> pd.DataFrame:
             memory = [job.peak_memory_mb for job in paid if job.peak_memory_mb is not None]
             records.append(
                 {
-                    "dataset": item.run.dataset,
+                    "dataset": item.id.dataset,
                     "pair": "-".join(item.pair),
-                    "aligner": item.run.aligner,
-                    "text": item.run.text,
-                    "size": item.run.size,
+                    "aligner": item.id.aligner,
+                    "text": item.id.text,
+                    "size": item.id.size,
                     "train_pairs": item.train_pairs,
                     "sentences": item.sentences,
                     "links": row.links,
                     "kind": row.kind,
                     "aer": row.aer,
-                    "aer_low": row.aer_low,
-                    "aer_high": row.aer_high,
+                    "aer_low": row.low,
+                    "aer_high": row.high,
                     "precision": row.precision,
                     "recall": row.recall,
                     "f1": row.f1,
@@ -217,14 +220,14 @@ def runtime_form(jobs: Sequence[Job]) -> pd.DataFrame:
     return pd.DataFrame.from_records([[getattr(job, name) for name in columns] for job in jobs], columns=columns)
 
 
-def _link_columns(scored: Sequence[ScoredRun]) -> list[str]:
+def _link_columns(scored: Sequence[ScoredAligner]) -> list[str]:
     """Returns the links of all runs, directions first, each in the order of the files."""
     rows = [row for item in scored for row in item.rows]
     ordered = sorted(rows, key=lambda row: row.kind != DIRECTION)
     return list(dict.fromkeys(row.links for row in ordered))
 
 
-def _caption(dataset: str, scored: Sequence[ScoredRun]) -> str:
+def _caption(dataset: str, scored: Sequence[ScoredAligner]) -> str:
     if not scored:
         return f"{dataset}: alignment error rate (%)"
     counts = sorted({item.sentences for item in scored})
@@ -232,7 +235,7 @@ def _caption(dataset: str, scored: Sequence[ScoredRun]) -> str:
     return f"{dataset} ({' – '.join(scored[0].pair)}, {sentences} test sentences): alignment error rate (%)"
 
 
-def _notes(scored: dict[RunId, ScoredRun]) -> list[str]:
+def _notes(scored: dict[AlignerId, ScoredAligner]) -> list[str]:
     notes = ["Lower is better; the best of each column is bold."]
     intervals = {
         (item.interval.get("level"), item.interval.get("samples"), item.interval.get("seed"))

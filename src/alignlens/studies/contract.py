@@ -11,31 +11,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from alignlens.studies.requests import Requests
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from alignlens.results.scores import Results
     from alignlens.studies.files import Built
-    from alignlens.studies.protocol import Protocol
-    from alignlens.studies.results import Results
+    from alignlens.studies.requests import Offer
 
 TABLE_KINDS = ("html", "csv", "md", "tex")
-
-
-class AskedModel(NamedTuple):
-    """A translation model that a study may ask: its architecture and the sizes that tell layers and heads."""
-
-    architecture: str
-    sizes: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class EncoderRequest:
-    """Encoders to look into: pretrained ones by name, those of our own Transformers besides, and what they read."""
-
-    pretrained: Mapping[str, str]
-    text: str | None
-    sequences: int
-    tokens: int
 
 
 class Extra(NamedTuple):
@@ -51,12 +36,8 @@ class NoSettings:
     """A study that leaves nothing to set."""
 
 
-def _asks_nothing(model: AskedModel, settings: Any, protocol: Protocol, decoding: str) -> Sequence[str]:
-    return ()
-
-
-def _looks_into_none(settings: Any) -> EncoderRequest | None:
-    return None
+def _asks_nothing(offer: Offer, settings: Any) -> Requests:
+    return Requests()
 
 
 def _accepts(settings: Any, datasets: Sequence[str], where: str) -> None:
@@ -76,11 +57,8 @@ class Study:
     """What it always ends in, its page first; figures are on the page, and beside it where there is one to draw."""
     settings: type[Any] = NoSettings
     """What a configuration may set for it, as ``io.typed`` has it."""
-    methods: Callable[[AskedModel, Any, Protocol, str], Sequence[str]] = _asks_nothing
-    """The methods that it needs of a model for a decoding."""
-    chooses_on_dev: bool = False
-    """Whether it chooses a setting on gold links of the dev text."""
-    encoders: Callable[[Any], EncoderRequest | None] = _looks_into_none
+    requests: Callable[[Offer, Any], Requests] = _asks_nothing
+    """What it needs, given what the configuration has and its own settings."""
     check: Callable[[Any, Sequence[str], str], None] = _accepts
     """Raises ``ConfigError`` for settings that cannot be, given the names of datasets and the key path."""
     extras: Sequence[Extra] = field(default=())

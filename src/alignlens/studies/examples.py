@@ -8,8 +8,8 @@ from alignlens.alignment.gold import read_gold
 from alignlens.display.sentences import Example, Side
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
-from alignlens.studies.protocol import ARCHITECTURES, FORCED
-from alignlens.studies.results import score_folder
+from alignlens.results.paths import FORCED, PIECES, TEST, TEXT
+from alignlens.results.protocol import ARCHITECTURES
 from alignlens.subwords.spans import word_of_piece
 
 if TYPE_CHECKING:
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from alignlens.alignment.gold import Gold
-    from alignlens.studies.results import Dataset, Results
+    from alignlens.results.scores import Results, ScoredDataset
 
 _WORDS = range(6, 13)
 _USUAL_WORDS = 8
 _MOST_PIECES = 12
 
 
-def read_example(results: Results, dataset: Dataset) -> Example | None:
+def read_example(results: Results, dataset: ScoredDataset) -> Example | None:
     """Returns the sentence to draw of a dataset, or None where text, gold links or matrices are missing."""
-    pieces = [results.folder / "pieces" / dataset.name / f"test.{side}" for side in ("source", "target")]
-    gold_path = results.folder / "data" / dataset.name / "test.gold"
-    if not all(path.is_file() for path in (*pieces, gold_path)):
+    test, find = {"dataset": dataset.name, "split": TEST}, results.manifest.path
+    pieces = [path for side in ("source", "target") if (path := find(PIECES, side=side, **test)) is not None]
+    gold_path = find(TEXT, side="gold", **test)
+    if len(pieces) != 2 or gold_path is None:
         return None
     source, target = ([words(line) for line in read_lines(path)] for path in pieces)
     sides = [(Side(a, word_of_piece(a)), Side(b, word_of_piece(b))) for a, b in zip(source, target, strict=True)]
@@ -71,7 +72,7 @@ def _unlinked(links: Sequence[tuple[int, int]], lengths: Sequence[int]) -> int:
 
 
 def _matrices(
-    results: Results, dataset: Dataset, direction: str, number: int
+    results: Results, dataset: ScoredDataset, direction: str, number: int
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
     """Returns the matrices of the first seed of every model, in the order of the paper's architectures."""
     found: dict[str, dict[str, NDArray[np.float32]]] = {}
@@ -79,8 +80,8 @@ def _matrices(
         names = results.names(dataset.name, architecture)
         for run in results.runs(dataset.name, architecture, FORCED):
             label = title if len(names) == 1 else f"{title} ({run.model})"
-            folder = score_folder(results.folder, run.dataset, run.model, run.seed, FORCED, direction)
-            if label in found or not folder.is_dir():
+            folder = results.matrices(run, direction)
+            if label in found or folder is None:
                 continue
             matrices = Matrices.open(folder)
             begin = int(bool(matrices.facts.get("source_begin", False)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.results import Dataset
+    from alignlens.results.scores import ScoredDataset
 
 LONG_COLUMNS = (
     "table", "dataset", "architecture", "method", "column", "published", "ours", "low", "high", "difference", "seeds",
@@ -81,7 +81,7 @@ class StudyTable:
     """A table of one dataset."""
 
     table: str
-    dataset: Dataset
+    dataset: ScoredDataset
     columns: tuple[str, ...]
     lines: tuple[StudyLine, ...]
 

@@ -67,12 +67,16 @@ def assemble(
     work: Path,
     processes: Processes,
     start_from: Path | None = None,
+    pairs: int | None = None,
 ) -> tuple[Training, ModelSpec]:
     """Returns the training, resumed from ``work`` if something is there, and what it trains.
 
-    ``start_from`` is the folder of a trained model whose weights a new training begins with.
+    ``start_from`` is the folder of a trained model whose weights a new training begins with; ``pairs`` are the first of
+    the training text that it sees, None for all.
     """
     source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
+    if pairs is not None:
+        source, target = source.first(pairs), target.first(pairs)
     dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
     _subwords(files.source_subwords, source)
     segmenter = _subwords(files.target_subwords, target)

@@ -1,42 +1,46 @@
-"""The part of the path grammar that attributions add to ``results/<preset>/``.
+"""What trained models are asked, as paths: the union of what studies and the configuration ask for.
 
-    attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/scores/   one matrix per method and sentence
-    attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/links/    {method}.{extraction}.pharaoh, entropy.json
-    attributions/{dataset}/{model}/{seed}/forced/{direction}/cost.json     what methods cost by themselves; first seed
-    attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
-    attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model; sentences.npz: by sentence
-    free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
-
-A decoding is ``forced`` (the reference), ``free`` (the model's own translation) or ``dev``: the reference of the dev
-text, where a study chooses a layer. Links are in the orientation of the dataset, free ones in that of the model.
+Links are in the orientation of the dataset, those of free decoding in that of the model.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.attribution.registry import in_order, plain, supported
-from alignlens.studies.contract import AskedModel
-from alignlens.studies.protocol import DEV, FORCED, FREE, Protocol
-from alignlens.studies.registry import study_of
+from alignlens.results.paths import (
+    ALIGNER_MODEL,
+    DEV,
+    FINAL,
+    FORCED,
+    FREE,
+    FREE_GOLD,
+    METHOD_COST,
+    METHOD_LINKS,
+    METHOD_METRICS,
+    TEST,
+    TEXT,
+)
+from alignlens.results.protocol import BIDIR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from alignlens.workflow.plan import Plan
 
 ONLINE_ALIGNER = "fast_align"
-SYMMETRISED = "bidir"
 
 
 class Attribution(NamedTuple):
-    """All directions of one trained model and seed, with the reference (forced) or its own translation (free)."""
+    """All directions of one trained model and seed, on one text."""
 
     dataset: str
     model: str
     seed: int
+    weights: str
+    split: str
     decoding: str
 
 
@@ -57,19 +61,47 @@ class AttributionPlan:
 
     plan: Plan
 
-    def methods(self, dataset: str, model: str, decoding: str) -> list[str]:
-        """Returns the methods that a model is asked with, canonical, each once.
+    def methods(self, run: Attribution) -> list[str]:
+        """Returns the methods that a model is asked with, canonical, each once; none if it is not asked."""
+        return self._asked.get(run, [])
 
-        Those are what studies need and, of those that work with the model, all plain ones to compare them and what the
-        configuration names.
-        """
+    @cached_property
+    def _asked(self) -> dict[Attribution, list[str]]:
+        """What every model is asked with: what studies need, and what the configuration compares and names."""
+        found: dict[Attribution, list[str]] = {}
+        for study in self.plan.requested.of:
+            for run, methods in self._of_study(study):
+                found.setdefault(run, []).extend(methods)
+        for run, others in self._of_configuration():
+            found.setdefault(run, []).extend(others)
+        datasets = [dataset.name for dataset in self.plan.settings.datasets]
+        models = [model.name for model in self.plan.requested.models]
+        occasions = list(dict.fromkeys((run.split, run.decoding) for run in found))
+
+        def place(run: Attribution) -> tuple[object, ...]:
+            occasion = occasions.index((run.split, run.decoding))
+            return datasets.index(run.dataset), models.index(run.model), run.seed, run.weights, occasion
+
+        return {run: list(dict.fromkeys(found[run])) for run in sorted(found, key=place) if found[run]}
+
+    def _of_study(self, study: str) -> Iterator[tuple[Attribution, tuple[str, ...]]]:
+        for asked in self.plan.requested.of[study].attributions:
+            seeds = self.plan.planned(asked.model).seeds if asked.seeds is None else asked.seeds
+            for seed in seeds:
+                run = Attribution(asked.dataset, asked.model, seed, asked.weights, asked.split, asked.decoding)
+                yield run, asked.methods
+
+    def _of_configuration(self) -> Iterator[tuple[Attribution, list[str]]]:
+        """Yields, of what works with a model, all plain methods if a study compares any, and those that are named."""
         settings = self.plan.settings
-        studies = settings.studies if self.plan.has_gold(dataset) else ()
-        wanted = [method for study in studies for method in self._of_study(study, dataset, model, decoding)]
-        compared = self._plain() if studies and decoding == FORCED else []
-        named = settings.attribution.methods if decoding != DEV else ()
-        others = supported([*compared, *named], self.plan.model(model).architecture)
-        return list(dict.fromkeys([*wanted, *others]))
+        for dataset in settings.datasets:
+            studied = settings.studies and self.plan.has_gold(dataset.name)
+            for model in settings.models:
+                for seed in settings.seeds:
+                    for decoding in settings.attribution.decodings:
+                        compared = self._plain() if studied and decoding == FORCED else []
+                        methods = supported([*compared, *settings.attribution.methods], model.architecture)
+                        yield Attribution(dataset.name, model.name, seed, FINAL, TEST, decoding), methods
 
     def compared(self, dataset: str, model: str) -> list[str]:
         """Returns the rows of the table that compares methods across studies, in the order of the registry.
@@ -78,74 +110,46 @@ class AttributionPlan:
         names; layers, heads and other variants of a study are not.
         """
         rows = {*self._plain(), *self.plan.settings.attribution.methods}
-        return in_order(method for method in self.methods(dataset, model, FORCED) if method in rows)
+        run = Attribution(dataset, model, self.plan.settings.seeds[0], FINAL, TEST, FORCED)
+        return in_order(method for method in self.methods(run) if method in rows)
 
     def _plain(self) -> list[str]:
         """Returns every method of the registry with the noise of the tables."""
-        return plain(self.protocol.sigma, self.protocol.samples)
-
-    def _of_study(self, study: str, dataset: str, model: str, decoding: str) -> Sequence[str]:
-        asks = study_of(study)
-        if decoding == DEV and not (asks.chooses_on_dev and self.plan.has_dev_gold(dataset)):
-            return ()
-        run = self.plan.model(model)
-        asked = AskedModel(run.architecture, asdict(run.model))
-        return asks.methods(asked, self.plan.settings.studies[study], self.protocol, decoding)
-
-    @property
-    def protocol(self) -> Protocol:
-        """The noise of the tables."""
-        attribution = self.plan.settings.attribution
-        return Protocol(float(attribution.sigma), attribution.samples)
+        protocol = self.plan.protocol
+        return plain(protocol.sigma, protocol.samples)
 
     def asked_by(self, study: str) -> list[Attribution]:
-        """Returns the runs on datasets with gold links that a study asks for methods."""
-        return [
-            run
-            for run in self.runs()
-            if self.plan.has_gold(run.dataset) and self._of_study(study, run.dataset, run.model, run.decoding)
-        ]
+        """Returns the runs that a study asks for methods."""
+        return list(dict.fromkeys(run for run, methods in self._of_study(study) if methods))
 
-    def runs(self) -> Iterator[Attribution]:
-        """Yields every model and seed of a dataset that is asked with any method, for each decoding."""
-        settings = self.plan.settings
-        return (
-            Attribution(dataset.name, run.name, seed, decoding)
-            for dataset in settings.datasets
-            for run in settings.models
-            for seed in settings.seeds
-            for decoding in (*settings.attribution.decodings, DEV)
-            if self.methods(dataset.name, run.name, decoding)
-        )
+    def runs(self) -> list[Attribution]:
+        """Returns every model that is asked with any method, on every text."""
+        return list(self._asked)
 
-    def folder(self, run: Attribution) -> Path:
-        """Returns the folder of a run."""
-        return self.plan.root / "attributions" / run.dataset / run.model / str(run.seed) / run.decoding
+    def is_scored(self, run: Attribution) -> bool:
+        """Returns whether there are gold links for its text."""
+        return {TEST: self.plan.has_gold, DEV: self.plan.has_dev_gold}.get(run.split, lambda name: False)(run.dataset)
 
     def directions(self, run: Attribution) -> list[str]:
         """Returns the names of the folders of links: directions, and their combination where there is one.
 
         A model's own translations differ by direction, so that there is nothing to combine.
         """
-        directions = self.plan.trained_directions(run.dataset)
-        combined = run.decoding == FORCED and len(directions) > 1
-        return [*directions, SYMMETRISED] if combined else list(directions)
+        directions = self.plan.trained_directions(run.dataset, run.model)
+        combined = run.decoding == FORCED and run.split != DEV and len(directions) > 1
+        return [*directions, BIDIR] if combined else list(directions)
 
-    def cells(self, dataset: str, model: str, seed: int | str, decoding: str) -> list[Cell]:
+    def cells(self, run: Attribution) -> list[Cell]:
         """Returns the folders of links of a run, with what each is scored against."""
-        run = Attribution(dataset, model, int(seed), decoding)
         return [
-            Cell(name, str(self.folder(run) / name / "links"), self._gold(run, name)) for name in self.directions(run)
+            Cell(name, self.plan.path(METHOD_LINKS, direction=name, **run._asdict()), self._gold(run, name))
+            for name in self.directions(run)
         ]
 
     def _gold(self, run: Attribution, direction: str) -> str:
-        if run.decoding != FREE:
-            return str(self.plan.root / "data" / run.dataset / f"{self.split(run.decoding)}.gold")
-        return str(self.plan.root / "free" / run.dataset / direction / run.model / str(run.seed) / "reference.gold")
-
-    def split(self, decoding: str) -> str:
-        """Returns the split of a dataset that is attributed."""
-        return "dev" if decoding == DEV else "test"
+        if run.decoding == FREE:
+            return self.plan.path(FREE_GOLD, direction=direction, **run._asdict())
+        return self.plan.path(TEXT, side="gold", **run._asdict())
 
     def is_turned(self, dataset: str, decoding: str, direction: str, **others: str) -> bool:
         """Returns whether links of a direction are turned round when written: the forced ones of the reverse model."""
@@ -153,31 +157,38 @@ class AttributionPlan:
 
     def links(self) -> list[str]:
         """Returns the folders of links of all runs."""
-        return [cell.links for run in self.runs() for cell in self.cells(*run)]
+        return [cell.links for run in self.runs() for cell in self.cells(run)]
 
     def metrics(self) -> list[str]:
-        """Returns the score files of all runs on datasets with gold links."""
-        return [self.scores(run) for run in self.runs() if self.plan.has_gold(run.dataset)]
+        """Returns the score files of all runs on text with gold links."""
+        return [self.plan.path(METHOD_METRICS, **run._asdict()) for run in self.runs() if self.is_scored(run)]
 
-    def scores(self, run: Attribution) -> str:
-        """Returns the score file of a run."""
-        return str(self.folder(run) / "metrics.json")
+    def timed(self) -> list[Attribution]:
+        """Returns the runs whose methods are timed by themselves: scored forced ones of the first seed of a model."""
+        models, seed = {run.name for run in self.plan.settings.models}, self.plan.settings.seeds[:1]
+        return [
+            run
+            for run in self.runs()
+            if run.model in models
+            and (run.seed,) == seed
+            and (run.weights, run.split, run.decoding) == (FINAL, TEST, FORCED)
+            and self.is_scored(run)
+        ]
 
     def costs(self) -> list[str]:
-        """Returns where the cost of compared methods goes: of scored forced runs, the first seed of every model."""
+        """Returns where the cost of compared methods goes."""
         return [
-            str(self.folder(run) / direction / "cost.json")
-            for run in self.runs()
-            if run.decoding == FORCED and run.seed == self.plan.settings.seeds[0] and self.plan.has_gold(run.dataset)
-            for direction in self.plan.trained_directions(run.dataset)
+            self.plan.path(METHOD_COST, direction=direction, **run._asdict())
+            for run in self.timed()
+            for direction in self.plan.trained_directions(run.dataset, run.model)
         ]
 
     def aligner(self, dataset: str, direction: str, place: int) -> str:
         """Returns the stored aligner that explains the translation (``place`` 0) or the source (1) of a model."""
         directions = self.plan.directions(dataset)
         name = directions[place if direction == directions[0] else 1 - place]
-        folder = self.plan.root / "aligners" / dataset / ONLINE_ALIGNER / "online" / self.aligner_size()
-        return str(folder / name / "model")
+        trained = {"aligner": ONLINE_ALIGNER, "text": "online", "size": self.aligner_size()}
+        return self.plan.path(ALIGNER_MODEL, dataset=dataset, direction=name, **trained)
 
     def aligner_size(self) -> str:
         """Returns the size of that aligner: the one of the configuration that saw most text, or all for this alone."""
@@ -185,29 +196,24 @@ class AttributionPlan:
         sizes = sorted((run.max_pairs is None, run.max_pairs or 0, run.size) for run in runs)
         return sizes[-1][-1] if sizes else "all"
 
-    def scored_datasets(self) -> list[str]:
-        """Returns the datasets that a study can say something about."""
-        settings = self.plan.settings
-        return [dataset.name for dataset in settings.datasets if settings.models and self.plan.has_gold(dataset.name)]
-
     def targets(self) -> list[str]:
         """Returns the final files of attributions."""
         return [*self.links(), *self.metrics(), *self.costs()]
 
     def summary(self) -> list[dict[str, Any]]:
-        """Returns what is attributed, for people and for ``--json``: one entry per dataset, model and decoding."""
+        """Returns what is attributed, for people and for ``--json``: one entry per dataset, model and text."""
         settings = self.plan.settings
-        runs = dict.fromkeys(run._replace(seed=0) for run in self.runs())
+        seeds: dict[Attribution, list[int]] = {}
+        for run in self.runs():
+            seeds.setdefault(run._replace(seed=0), []).append(run.seed)
         return [
             {
-                "dataset": run.dataset,
-                "model": run.model,
-                "decoding": run.decoding,
-                "directions": list(self.plan.trained_directions(run.dataset)),
-                "seeds": list(settings.seeds),
+                **{key: value for key, value in run._asdict().items() if key != "seed"},
+                "directions": list(self.plan.trained_directions(run.dataset, run.model)),
+                "seeds": found,
                 "shards": settings.attribution.shards,
                 "extractions": list(settings.attribution.extractions),
-                "methods": self.methods(run.dataset, run.model, run.decoding),
+                "methods": self.methods(run._replace(seed=found[0])),
             }
-            for run in runs
+            for run, found in seeds.items()
         ]

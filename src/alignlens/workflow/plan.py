@@ -1,40 +1,45 @@
-"""From settings to runs to paths: the path grammar of ``results/<preset>/``, and nothing else knows it.
-
-    data/{dataset}/{split}.{side}                                  prepared text, gold, causes
-    subwords/{dataset}/                                            BPE models
-    pieces/{dataset}/{split}.{side}                                segmented text
-    tokens/{dataset}/{split}.{side}/                               the same as numbers, for training
-    models/{dataset}/{direction}/{model}/{seed}/model/             trained translation models
-    translations/{dataset}/{direction}/{model}/{seed}/test.txt     with bleu.json; forced.json scores the reference
-    aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
-    links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
-    scores/{dataset}/{aligner}/{text}/{size}/metrics.json          with sentences.npz: counts of every sentence
-    attributions/, free/                                           see ``workflow.attribution_plan``
-    encoders/, {study}/                                            see ``workflow.study_plan``
-    report.html, report/                                           the page; its tables and figures
-
-Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
-"""
+"""From settings to runs to paths below ``results/<preset>/``, as ``results.paths`` has them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
+from alignlens.results.manifest import Manifest
+from alignlens.results.paths import (
+    ALIGNER_LINKS,
+    ALIGNER_METRICS,
+    ALIGNER_MODEL,
+    BLEU,
+    FORCED_SCORES,
+    PIECES,
+    PREPARED,
+    REPORT,
+    REPORT_PAGE,
+    TEST,
+    TEXT,
+    TRAINED,
+    TRANSLATION,
+)
 from alignlens.workflow.attribution_plan import AttributionPlan
+from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
 from alignlens.workflow.study_plan import StudyPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from alignlens.corpora.registry import Dataset
+    from alignlens.results.paths import PathPattern
+    from alignlens.results.protocol import Protocol
+    from alignlens.workflow.requested import PlannedModel, Requested
     from alignlens.workflow.settings import AlignerRun, ModelRun, Settings
 
 SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")
-TRANSLATED = ("test.txt", "bleu.json", "forced.json")
+TRANSLATED = (TRANSLATION, BLEU, FORCED_SCORES)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,29 @@ class Plan:
 
     @classmethod
     def of(cls, settings: Settings, results: Path | str = "results") -> Plan:
-        """Returns the plan of a configuration."""
-        return cls(settings, Path(results) / settings.preset)
+        """Returns the plan of a configuration; what a study asks for and cannot have is an error."""
+        made = cls(settings, Path(results) / settings.preset)
+        _ = made.requested
+        return made
+
+    @cached_property
+    def requested(self) -> Requested:
+        """What studies ask for, and all models to train."""
+        return requested(self.settings)
+
+    @property
+    def protocol(self) -> Protocol:
+        """The noise of the tables."""
+        return protocol_of(self.settings)
+
+    def path(self, pattern: PathPattern, **names: object) -> str:
+        """Returns a path of the grammar, below the project's root."""
+        return str(self.root / pattern.of(**names))
+
+    def manifest(self, files: Iterable[str]) -> Manifest:
+        """Returns what somebody may read who is given these files."""
+        below = (Path(file).relative_to(self.root).as_posix() for file in files)
+        return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, dict(self.settings.interval))
 
     def dataset(self, name: str) -> Dataset:
         """Returns a dataset of this configuration."""
@@ -68,13 +94,11 @@ class Plan:
 
     def has_gold(self, dataset: str) -> bool:
         """Returns whether links of the test text can be scored."""
-        entry = self.dataset(dataset)
-        return entry.kind == "synthetic" or entry.gold is not None
+        return has_gold(self.dataset(dataset))
 
     def has_dev_gold(self, dataset: str) -> bool:
         """Returns whether links of the dev text can be scored, too."""
-        entry = self.dataset(dataset)
-        return self.has_gold(dataset) and (entry.kind == "synthetic" or entry.dev_gold is not None)
+        return has_dev_gold(self.dataset(dataset))
 
     def choice(self, files: str) -> str:
         """Returns a pattern of the datasets that have causes (``synthetic``), gold links, or text only.
@@ -98,63 +122,71 @@ class Plan:
 
     def prepared(self) -> list[str]:
         """Returns what says that a dataset is there, for every one: with these, no step needs a network."""
-        return [str(self.root / "data" / dataset.name / "preparation.json") for dataset in self.settings.datasets]
+        return [self.path(PREPARED, dataset=dataset.name) for dataset in self.settings.datasets]
 
     def pieces(self) -> list[str]:
         """Returns all segmented text."""
         return [
-            str(self.root / "pieces" / dataset.name / f"{split}.{side}")
+            self.path(PIECES, dataset=dataset.name, split=split, side=side)
             for dataset in self.settings.datasets
             for split in SPLITS
             for side in SIDES
         ]
 
-    def model(self, name: str) -> ModelRun:
-        """Returns a model of this configuration."""
-        return next(run for run in self.settings.models if run.name == name)
+    def planned(self, name: str) -> PlannedModel:
+        """Returns a model to train, and for what."""
+        return next(model for model in self.requested.models if model.name == name)
 
-    def trained_directions(self, dataset: str) -> tuple[str, ...]:
-        """Returns the directions that models are trained in."""
-        return self.directions(dataset)[: 2 if self.settings.directions == "both" else 1]
+    def model(self, name: str) -> ModelRun:
+        """Returns how a model is made and trained."""
+        return self.planned(name).settings
+
+    def trained_directions(self, dataset: str, model: str) -> tuple[str, ...]:
+        """Returns the directions that a model is trained in."""
+        return self.directions(dataset)[: 2 if self.planned(model).directions == "both" else 1]
 
     def model_runs(self) -> Iterator[tuple[Dataset, str, ModelRun, int]]:
         """Yields every dataset, direction, model and seed that is trained."""
         return (
-            (dataset, direction, run, seed)
-            for dataset in self.settings.datasets
-            for direction in self.trained_directions(dataset.name)
-            for run in self.settings.models
-            for seed in self.settings.seeds
+            (self.dataset(dataset), direction, model.settings, seed)
+            for dataset in (each.name for each in self.settings.datasets)
+            for direction in self.directions(dataset)
+            for model in self.requested.models
+            if dataset in model.datasets and direction in self.trained_directions(dataset, model.name)
+            for seed in model.seeds
+        )
+
+    def start_of(self, dataset: str, direction: str, model: str, seed: str) -> list[str]:
+        """Returns the trained model that a training begins with: none or one."""
+        start = self.planned(model).start_from
+        return (
+            [] if start is None else [self.path(TRAINED, dataset=dataset, direction=direction, model=start, seed=seed)]
         )
 
     def models(self) -> list[str]:
         """Returns the folders of all trained models."""
         return [
-            str(self.root / "models" / dataset.name / direction / run.name / str(seed) / "model")
+            self.path(TRAINED, dataset=dataset.name, direction=direction, model=run.name, seed=seed)
             for dataset, direction, run, seed in self.model_runs()
         ]
 
     def translations(self) -> list[str]:
         """Returns the translations of the test text by every model, and what they and the reference score."""
         return [
-            str(self.root / "translations" / dataset.name / direction / run.name / str(seed) / name)
+            self.path(pattern, dataset=dataset.name, direction=direction, model=run.name, seed=seed)
             for dataset, direction, run, seed in self.model_runs()
-            for name in TRANSLATED
+            for pattern in TRANSLATED
         ]
 
-    @property
+    @cached_property
     def attribution(self) -> AttributionPlan:
         """Returns the part of the plan that asks models what they looked at."""
         return AttributionPlan(self)
 
-    @property
+    @cached_property
     def studies(self) -> StudyPlan:
         """Returns the part of the plan that ends in the tables of papers."""
         return StudyPlan(self)
-
-    def run_folder(self, kind: str, dataset: str, run: AlignerRun) -> Path:
-        """Returns the folder of an aligner run under ``aligners``, ``links`` or ``scores``."""
-        return self.root / kind / dataset / run.name / run.text / run.size
 
     def aligner_runs(self) -> Iterator[tuple[Dataset, AlignerRun]]:
         """Yields every aligner run of every dataset."""
@@ -167,7 +199,7 @@ class Plan:
     def links(self) -> list[str]:
         """Returns all links: both directions and every symmetrisation of every aligner run."""
         return [
-            str(self.run_folder("links", dataset.name, run) / f"{name}.pharaoh")
+            self.path(ALIGNER_LINKS, dataset=dataset.name, links=name, **run.names)
             for dataset, run in self.aligner_runs()
             for name in self.links_of(dataset.name)
         ]
@@ -175,7 +207,7 @@ class Plan:
     def metrics(self) -> list[str]:
         """Returns the score files of every aligner run on a dataset with gold links."""
         return [
-            str(self.run_folder("scores", dataset.name, run) / "metrics.json")
+            self.path(ALIGNER_METRICS, dataset=dataset.name, **run.names)
             for dataset, run in self.aligner_runs()
             if self.has_gold(dataset.name)
         ]
@@ -185,38 +217,50 @@ class Plan:
         parent = spec_of(aligner).parent
         if parent is None:
             return []
-        return [str(self.root / "aligners" / dataset / parent / text / size / direction / "model")]
+        return [self.path(ALIGNER_MODEL, dataset=dataset, aligner=parent, text=text, size=size, direction=direction)]
 
     def report(self) -> list[str]:
         """Returns the files of the report."""
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
-        tables = (str(self.root / "report" / name) for name in names)
+        tables = (self.path(REPORT, file=name) for name in names)
         figures = [*self.curves(), *self.heatmaps()]
-        return [str(self.root / "report.html"), *tables, *self.model_tables(), *self.method_tables(), *figures]
+        return [self.path(REPORT_PAGE), *tables, *self.model_tables(), *self.method_tables(), *figures]
+
+    def report_manifest(self) -> Manifest:
+        """Returns what the report may read."""
+        texts = [
+            self.path(TEXT, dataset=dataset.name, split=TEST, side=side)
+            for dataset in self.settings.datasets
+            for side in (*SIDES, *(["gold"] if self.has_gold(dataset.name) else []))
+        ]
+        attributed = [*self.attribution.metrics(), *self.attribution.costs()]
+        trained = [*self.models(), *self.translations()]
+        aligned = [*self.metrics(), *self.links()]
+        return self.manifest([*self.prepared(), *texts, *aligned, *trained, *attributed, *self.studies.summaries()])
 
     def model_tables(self) -> list[str]:
         """Returns the tables of trained models; none where none are trained."""
-        names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.settings.models else []
-        return [str(self.root / "report" / name) for name in names]
+        names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.requested.models else []
+        return [self.path(REPORT, file=name) for name in names]
 
     def method_tables(self) -> list[str]:
         """Returns the tables that compare methods; none where no model was given the reference of scored text."""
         names = [f"methods.{kind}" for kind in ("html", "csv", "md", "tex")] if self.attribution.costs() else []
-        return [str(self.root / "report" / name) for name in names]
+        return [self.path(REPORT, file=name) for name in names]
 
     def curves(self) -> list[str]:
         """Returns the learning curves of every dataset that models are trained on."""
         return [
-            str(self.root / "report" / f"curves-{dataset.name}.{kind}")
+            self.path(REPORT, file=f"curves-{dataset.name}.{kind}")
             for dataset in self.settings.datasets
-            if self.settings.models
+            if self.requested.models
             for kind in ("svg", "png")
         ]
 
     def heatmaps(self) -> list[str]:
         """Returns the alignment heatmaps of every dataset with gold links."""
         return [
-            str(self.root / "report" / f"heatmap-{dataset.name}.{kind}")
+            self.path(REPORT, file=f"heatmap-{dataset.name}.{kind}")
             for dataset in self.settings.datasets
             if self.has_gold(dataset.name)
             for kind in ("svg", "png")
@@ -252,16 +296,17 @@ class Plan:
                     "name": run.name,
                     "preset": run.preset,
                     "architecture": run.architecture,
-                    "directions": self.settings.directions,
-                    "seeds": list(self.settings.seeds),
+                    "directions": model.directions,
+                    "seeds": list(model.seeds),
                 }
-                for run in self.settings.models
+                for model in self.requested.models
+                for run in [model.settings]
             ],
             "aligners": [{"name": run.name, "text": run.text, "size": run.size} for run in self.settings.aligners],
             "symmetrizations": list(self.settings.symmetrizations),
             "attributions": self.attribution.summary(),
             "encoders": self.studies.encoder_statistics(),
-            "studies": [name for name in self.settings.studies if self.studies.files(name)],
+            "studies": self.studies.active(),
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],
         }

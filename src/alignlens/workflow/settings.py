@@ -43,6 +43,11 @@ class AlignerRun:
         """The training size as it stands in paths: ``all`` or a number."""
         return "all" if self.max_pairs is None else str(self.max_pairs)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of its path."""
+        return {"aligner": self.name, "text": self.text, "size": self.size}
+
 
 @dataclass(frozen=True)
 class ModelRun:
@@ -79,6 +84,7 @@ class Settings:
     cleaning: Mapping[str, Any]
     max_train_pairs: int | None
     subwords: Mapping[str, Any]
+    presets: Presets
     models: tuple[ModelRun, ...]
     seeds: tuple[int, ...]
     directions: str
@@ -116,7 +122,8 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     for place, run in enumerate(runs):
         if run in runs[:place]:
             raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
-    models = _models(filled, folder / "models.yaml", label)
+    presets = Presets.load(folder / "models.yaml")
+    models = _models(filled, presets, label)
     attribution = AttributionSettings.from_json(filled["attribution"], f"{label}.attribution")
     attribution.check_models(sorted({run.architecture for run in models}), f"{label}.attribution")
     return Settings(
@@ -126,6 +133,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         cleaning=filled["cleaning"],
         max_train_pairs=filled["max_train_pairs"],
         subwords=filled["subwords"],
+        presets=presets,
         models=models,
         seeds=tuple(filled["seeds"]),
         directions=filled["directions"],
@@ -161,19 +169,23 @@ def _tracking_uri(uri: str | None, where: str) -> str | None:
     return uri
 
 
-def _models(filled: Mapping[str, Any], path: Path, label: str) -> tuple[ModelRun, ...]:
+def _models(filled: Mapping[str, Any], presets: Presets, label: str) -> tuple[ModelRun, ...]:
     """Returns the models of a configuration; a name whose value is null stands for none."""
     wanted = {name: entry for name, entry in filled["models"].items() if entry is not None}
-    presets = Presets.load(path)
-    runs = []
-    for name, entry in wanted.items():
-        where = f"{label}.models.{name}"
-        preset = presets.get(entry["preset"], f"{where}.preset")
-        model, training = entry.get("model", {}), entry.get("training", {})
-        presets.check_overrides(preset, model, training, where)
-        runs.append(_model_run(name, preset, model, training, where))
-        _check_vocabulary(runs[-1], filled["subwords"]["kind"], where)
-    return tuple(runs)
+    subwords = filled["subwords"]["kind"]
+    return tuple(
+        model_of_preset(presets, name, entry, subwords, f"{label}.models.{name}") for name, entry in wanted.items()
+    )
+
+
+def model_of_preset(presets: Presets, name: str, entry: Mapping[str, Any], subwords: str, where: str) -> ModelRun:
+    """Returns a model under a name of its own: a preset with changes, for this kind of subwords."""
+    preset = presets.get(entry["preset"], f"{where}.preset")
+    model, training = entry.get("model", {}), entry.get("training", {})
+    presets.check_overrides(preset, model, training, where)
+    run = _model_run(name, preset, model, training, where)
+    _check_vocabulary(run, subwords, where)
+    return run
 
 
 def _model_run(
@@ -212,17 +224,7 @@ def _studies(filled: Mapping[str, Any], where: str) -> dict[str, Any]:
         if content is not None:
             active[name] = read(study.settings, content)
             study.check(active[name], filled["datasets"], f"{where}.{name}")
-    _check_encoders(active, where)
     return active
-
-
-def _check_encoders(active: Mapping[str, Any], where: str) -> None:
-    """Raises if two studies ask for different encoders, which would share their folders of results."""
-    asked = [(name, studies()[name].encoders(settings)) for name, settings in active.items()]
-    (first, wanted), *others = [pair for pair in asked if pair[1] is not None] or [("", None)]
-    for name, request in others:
-        if request != wanted:
-            raise ConfigError(f"{where}.{name}: asks for other encoders than {first}. Let both ask for the same.")
 
 
 def _check_files(dataset: Dataset, where: str) -> None:

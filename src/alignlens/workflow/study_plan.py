@@ -1,107 +1,136 @@
-"""The part of the path grammar that studies add to ``results/<preset>/``.
-
-encoders/{encoder}/                               statistics of a pretrained encoder
-encoders/{dataset}/{direction}/{model}/{seed}/    those of the encoder of a trained model
-{study}/                                          a study: its tables, figures, claims.csv
-"""
+"""What studies end in and what they read, as paths, and the manifests that say so to them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignlens.studies.protocol import FORCED, FREE
+from alignlens.results.manifest import FILE as MANIFEST
+from alignlens.results.paths import (
+    ALIGNER_METRICS,
+    ALIGNER_SENTENCES,
+    ATTRIBUTED,
+    BLEU,
+    FREE,
+    METHOD_METRICS,
+    METHOD_SENTENCES,
+    MODEL_ENCODER,
+    PIECES,
+    PRETRAINED_ENCODER,
+    STUDY,
+    TEST,
+    TEXT,
+)
 from alignlens.studies.registry import study_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.contract import EncoderRequest
+    from alignlens.results.manifest import Manifest
     from alignlens.workflow.attribution_plan import Attribution
     from alignlens.workflow.plan import Plan
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What studies end in and what they read, as paths below the project's root."""
+    """Files of studies, as paths below the project's root."""
 
     plan: Plan
 
+    def active(self) -> list[str]:
+        """Returns the studies that are made: all, if a model is trained on a dataset with gold links."""
+        scored = any(self.plan.has_gold(dataset) for model in self.plan.requested.models for dataset in model.datasets)
+        return list(self.plan.settings.studies) if scored else []
+
     def files(self, name: str) -> list[str]:
-        """Returns the files of a study; none if no model is trained on a dataset with gold links."""
-        if name not in self.plan.settings.studies or not self.plan.attribution.scored_datasets():
+        """Returns the files of a study; none if it is not active."""
+        if name not in self.active():
             return []
-        return [str(self.plan.root / name / file) for file in study_of(name).files]
+        return [self.plan.path(STUDY, study=name, file=file) for file in study_of(name).files]
 
-    def encoders(self) -> EncoderRequest | None:
-        """Returns the encoders that studies look into, the same for all of them; None if no study does."""
-        asked = (self._encoders_of(name) for name in self.plan.settings.studies)
-        return next((request for request in asked if request is not None), None)
+    def manifest_file(self, name: str) -> str:
+        """Returns where the manifest of a study goes."""
+        return self.plan.path(STUDY, study=name, file=MANIFEST)
 
-    def _encoders_of(self, name: str) -> EncoderRequest | None:
-        return study_of(name).encoders(self.plan.settings.studies[name])
-
-    def encoder_statistics(self) -> list[str]:
-        """Returns the folders of statistics of all encoders; of ours, the first direction and seed of a Transformer."""
-        request = self.encoders()
-        if request is None:
-            return []
-        root = self.plan.root / "encoders"
-        ours = [
-            str(root / dataset / self.plan.directions(dataset)[0] / run.name / str(self.plan.settings.seeds[0]))
-            for dataset in self.plan.attribution.scored_datasets()
-            for run in self.plan.settings.models
-            if run.architecture == "transformer"
-        ]
-        return [*(str(root / name) for name in request.pretrained), *ours]
+    def manifest(self, name: str) -> Manifest:
+        """Returns what a study may read."""
+        folders = self.encoder_statistics() if self._looks_into_encoders(name) else []
+        statistics = [f"{folder}/statistics.json" for folder in folders]
+        return self.plan.manifest([*self._files(name), *statistics])
 
     def inputs(self, name: str) -> list[str]:
-        """Returns what a study reads: scores of methods and aligners, statistics of encoders, what its figures show."""
+        """Returns what a study waits for: the same, folders of encoders as a whole."""
         if not self.files(name):
             return []
-        scored = set(self.plan.attribution.scored_datasets())
-        aligners = [
-            self.plan.run_folder("scores", dataset.name, run)
-            for dataset, run in self.plan.aligner_runs()
-            if dataset.name in scored
-        ]
+        return [*self._files(name), *(self.encoder_statistics() if self._looks_into_encoders(name) else [])]
+
+    def _files(self, name: str) -> list[str]:
+        """Returns what a study reads: scores of methods and aligners, matrices, translations, texts."""
         asked = self.plan.attribution.asked_by(name)
-        folders = [*(self.plan.attribution.folder(run) for run in asked), *aligners]
-        metrics = [str(folder / file) for folder in folders for file in ("metrics.json", "sentences.npz")]
-        encoders = self.encoder_statistics() if self._encoders_of(name) is not None else []
-        return [*metrics, *encoders, *self._bleu(asked), *self._matrices(asked), *self._texts()]
+        scored = [run for run in asked if self.plan.attribution.is_scored(run)]
+        datasets = list(dict.fromkeys(run.dataset for run in asked))
+        aligners = [
+            {"dataset": dataset, "aligner": run.name, "text": run.text, "size": run.size}
+            for dataset in datasets
+            if self.plan.has_gold(dataset)
+            for run in self.plan.requested.of[name].aligners
+        ]
+        path = self.plan.path
+        return [
+            *(path(place, **names) for names in aligners for place in (ALIGNER_METRICS, ALIGNER_SENTENCES)),
+            *(path(place, **run._asdict()) for run in scored for place in (METHOD_METRICS, METHOD_SENTENCES)),
+            *self._bleu(asked),
+            *self._matrices(asked),
+            *(path(PIECES, dataset=each, split=TEST, side=side) for each in datasets for side in ("source", "target")),
+            *(path(TEXT, dataset=each, split=TEST, side="gold") for each in datasets if self.plan.has_gold(each)),
+        ]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:
         """Returns how good the translations are that are attributed."""
         return [
-            str(self.plan.root / "translations" / run.dataset / direction / run.model / str(run.seed) / "bleu.json")
+            self.plan.path(BLEU, direction=direction, **run._asdict())
             for run in asked
             if run.decoding == FREE
-            for direction in self.plan.trained_directions(run.dataset)
+            for direction in self.plan.trained_directions(run.dataset, run.model)
         ]
 
     def _matrices(self, asked: Sequence[Attribution]) -> list[str]:
-        """Returns the folders of scores of forced decoding, for heatmaps and for what the runner-up changes."""
+        """Returns the folders of scores of given text, for heatmaps and for what the runner-up changes."""
         return [
-            str(self.plan.attribution.folder(run) / direction / "scores")
+            self.plan.path(ATTRIBUTED, direction=direction, **run._asdict())
             for run in asked
-            if run.decoding == FORCED
-            for direction in self.plan.trained_directions(run.dataset)
+            if run.decoding != FREE and (run.split == TEST or not self.plan.attribution.is_scored(run))
+            for direction in self.plan.trained_directions(run.dataset, run.model)
         ]
 
-    def _texts(self) -> list[str]:
-        """Returns test texts in pieces and their gold links."""
-        files = [
-            (f"pieces/{dataset}/test.source", f"pieces/{dataset}/test.target", f"data/{dataset}/test.gold")
-            for dataset in self.plan.attribution.scored_datasets()
+    def _looks_into_encoders(self, name: str) -> bool:
+        return self.plan.requested.of[name].encoders is not None
+
+    def encoder_statistics(self) -> list[str]:
+        """Returns the folders of statistics of all encoders; of ours, the first direction and seed of a Transformer."""
+        request = self.plan.requested.encoders()
+        if request is None:
+            return []
+        ours = [
+            self.plan.path(
+                MODEL_ENCODER,
+                dataset=dataset.name,
+                direction=self.plan.directions(dataset.name)[0],
+                model=run.name,
+                seed=self.plan.settings.seeds[0],
+            )
+            for dataset in self.plan.settings.datasets
+            if self.plan.has_gold(dataset.name)
+            for run in self.plan.settings.models
+            if run.architecture == "transformer"
         ]
-        return [str(self.plan.root / name) for names in files for name in names]
+        return [*(self.plan.path(PRETRAINED_ENCODER, encoder=name) for name in request.pretrained), *ours]
 
     def summaries(self) -> list[str]:
         """Returns what the report shows of the studies."""
-        files = (file for name in self.plan.settings.studies for file in self.files(name))
-        return [file for file in files if file.endswith("/summary.json")]
+        return [file for file in self.targets() if Path(file).name == "summary.json"]
 
     def targets(self) -> list[str]:
         """Returns the files of all studies."""
-        return [file for name in self.plan.settings.studies for file in self.files(name)]
+        return [file for name in self.active() for file in self.files(name)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignlens.display.figures import write_figure
+from alignlens.results.paths import FORCED, FREE
 from alignlens.studies.ding2019.causes import COLUMNS as CAUSE_COLUMNS
 from alignlens.studies.ding2019.causes import cause_table, records
 from alignlens.studies.ding2019.claims import judge
@@ -20,7 +21,6 @@ from alignlens.studies.ding2019.tables import entropy_table, error_table, varian
 from alignlens.studies.examples import read_example
 from alignlens.studies.files import Built, write_csv, write_shown
 from alignlens.studies.page import Section
-from alignlens.studies.protocol import FORCED, FREE
 from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
+    from alignlens.results.scores import Results
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.results import Results
     from alignlens.studies.tables import StudyTable
 
 _FILES = {"1": "table1", "2": "table2", "3": "table3", "variants": "variants"}

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from alignlens.results.paths import FORCED
 from alignlens.studies.ding2019.layout import METHODS
 from alignlens.studies.ding2019.tables import row_groups, scores_of
-from alignlens.studies.protocol import FORCED
 from alignlens.studies.tables import Estimate, estimate_of, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.results import Dataset, Results
+    from alignlens.results.scores import Results, ScoredDataset
 
 COLUMNS = (
     "dataset", "direction", "architecture", "model", "method", "hits", "low", "high", "seeds", "spread", "chance",
@@ -39,12 +39,12 @@ class CauseLine:
 class CauseTable:
     """The direction of a dataset whose target words have known causes, in forced decoding."""
 
-    dataset: Dataset
+    dataset: ScoredDataset
     direction: str
     lines: tuple[CauseLine, ...]
 
 
-def cause_table(results: Results, dataset: Dataset) -> CauseTable | None:
+def cause_table(results: Results, dataset: ScoredDataset) -> CauseTable | None:
     """Returns the methods of Table 1 against the true causes, or None where no causes are known."""
     for direction in dataset.directions:
         made = (
@@ -59,7 +59,7 @@ def cause_table(results: Results, dataset: Dataset) -> CauseTable | None:
 
 
 def _line(
-    results: Results, dataset: Dataset, direction: str, architecture: str, model: str, group: str, name: str
+    results: Results, dataset: ScoredDataset, direction: str, architecture: str, model: str, group: str, name: str
 ) -> CauseLine | None:
     method = results.protocol.method(name)
     scores = scores_of(results, dataset, model, FORCED, method, direction)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignlens.metrics.sampled import Sampled
+from alignlens.results.paths import FORCED, FREE
+from alignlens.results.protocol import ARCHITECTURES
 from alignlens.studies.claims import (
     Claim,
     Finding,
@@ -24,14 +26,13 @@ from alignlens.studies.ding2019.evidence import Evidence
 from alignlens.studies.ding2019.labels import ATTENTION
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
 from alignlens.studies.ding2019.rules import architecture_order, better
-from alignlens.studies.protocol import ARCHITECTURES, FORCED, FREE
 from alignlens.studies.tally import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.ding2019.labels import LabelChange
-    from alignlens.studies.results import Results
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _missing(evidence: Evidence, rule: Rule) -> str:
         for method in wanted:
             if all(measure(method, links)(run) is None for run in runs for links in _links(evidence, run.dataset)):
                 return f"{'no entropy of ' if rule.entropy else ''}{method}{'' if rule.entropy else ' was not run'}"
-    found = {f"{run.aligner} {run.text}" for run in evidence.results.aligners}
+    found = {f"{run.id.aligner} {run.id.text}" for run in evidence.results.aligners}
     if absent := [name for name in rule.aligners if name not in found]:
         return f"{' and '.join(absent)} {'was' if len(absent) == 1 else 'were'} not run"
     return ""

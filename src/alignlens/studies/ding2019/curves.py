@@ -8,12 +8,12 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import parse
-from alignlens.studies.protocol import FORCED
+from alignlens.results.paths import FORCED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.results import ModelRun, Results
+    from alignlens.results.scores import AttributedModel, Results
 
 SAMPLES, SIGMA = "n", "sigma"
 
@@ -73,7 +73,7 @@ def points(results: Results) -> list[Point]:
     return found
 
 
-def _point(results: Results, runs: Sequence[ModelRun], direction: str, level: _Level) -> Point | None:
+def _point(results: Results, runs: Sequence[AttributedModel], direction: str, level: _Level) -> Point | None:
     """Returns the mean over the seeds of one model, or None if it was not run with this noise."""
     scores = [score for run in runs for score in run.find(level.method, direction) if not math.isnan(score.aer)]
     plain = results.protocol.method("attention")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from alignlens.results.paths import FORCED, FREE
+from alignlens.results.protocol import ARCHITECTURES
 from alignlens.studies.claims import Finding, counted_cases, more_than
 from alignlens.studies.ding2019.evidence import Evidence, gap_of
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
-from alignlens.studies.protocol import ARCHITECTURES, FORCED, FREE
 from alignlens.studies.tally import Place
 
 if TYPE_CHECKING:
     from alignlens.metrics.sampled import Sampled
+    from alignlens.results.scores import AttributedModel
     from alignlens.studies.ding2019.evidence import Measure
-    from alignlens.studies.results import ModelRun
 
 
 def fewer_errors_when_free(evidence: Evidence) -> Finding:
@@ -31,7 +32,7 @@ def fewer_errors_when_free(evidence: Evidence) -> Finding:
 def _against_forced(evidence: Evidence, measure: Measure) -> Measure:
     """Returns what measures how far a run is below the same model and seed in forced decoding."""
 
-    def gap(run: ModelRun) -> Sampled | None:
+    def gap(run: AttributedModel) -> Sampled | None:
         forced = evidence.other(run, FORCED)
         return gap_of(measure(run), measure(forced)) if forced else None
 

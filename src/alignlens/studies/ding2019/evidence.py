@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.metrics.sampled import mean_of
+from alignlens.results.paths import FORCED
+from alignlens.results.protocol import ARCHITECTURES, BIDIR, GROW_DIAG_FINAL
+from alignlens.results.samples import Samples
 from alignlens.studies.ding2019.layout import ALIGNERS, METHODS
-from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED, GROW_DIAG_FINAL
-from alignlens.studies.samples import Samples
 from alignlens.studies.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from alignlens.metrics.sampled import Sampled
-    from alignlens.studies.results import Dataset, ModelRun, Results
+    from alignlens.results.scores import AttributedModel, Results, ScoredDataset
 
-    Measure = Callable[[ModelRun], Sampled | None]
+    Measure = Callable[[AttributedModel], Sampled | None]
 
 
 class Evidence:
@@ -37,24 +38,24 @@ class Evidence:
         found = {run.architecture for run in self.results.models}
         return [name for name in ARCHITECTURES if name in found]
 
-    def columns(self, dataset: Dataset | str, decoding: str = FORCED) -> tuple[str, ...]:
+    def columns(self, dataset: ScoredDataset | str, decoding: str = FORCED) -> tuple[str, ...]:
         """Returns the columns of Table 1 (forced) or 2 (free)."""
         directions = (dataset if not isinstance(dataset, str) else self.datasets[dataset]).directions
         return (*directions, BIDIR) if decoding == FORCED else directions
 
-    def models(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[list[ModelRun]]:
+    def models(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[list[AttributedModel]]:
         """Returns the runs of each model of some architectures, of all of them by default: one run per seed."""
-        found: dict[tuple[str, str], list[ModelRun]] = {}
+        found: dict[tuple[str, str], list[AttributedModel]] = {}
         for run in self.runs(architectures, decoding):
             found.setdefault((run.dataset, run.model), []).append(run)
         return list(found.values())
 
-    def runs(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[ModelRun]:
+    def runs(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[AttributedModel]:
         """Returns the runs of some architectures, of all of them by default."""
         wanted = architectures or tuple(ARCHITECTURES)
         return [run for run in self.results.models if run.architecture in wanted and run.decoding == decoding]
 
-    def other(self, run: ModelRun, decoding: str) -> ModelRun | None:
+    def other(self, run: AttributedModel, decoding: str) -> AttributedModel | None:
         """Returns the same model and seed in another decoding."""
         return self._runs.get((run.dataset, run.model, run.seed, decoding))
 
@@ -67,7 +68,7 @@ class Evidence:
         """Returns the error rate of the aligner that stands for a row of the paper."""
         line = next(line for line in ALIGNERS if line.published == published)
         run = self.results.aligner(dataset, line.aligner, line.text) if line.aligner else None
-        score = run.scores.get(line.symmetrization if column == BIDIR else column) if run else None
+        score = run.find(line.symmetrization if column == BIDIR else column) if run else None
         return self.samples.error_rate([score] if score else [])
 
     def systems(self, dataset: str, column: str) -> dict[str, Sampled]:
@@ -100,7 +101,7 @@ class Evidence:
         """Returns what measures how far a method is below another under the same noise: noise seeds of both count."""
         links = GROW_DIAG_FINAL if column == BIDIR else column
 
-        def gap(run: ModelRun) -> Sampled | None:
+        def gap(run: AttributedModel) -> Sampled | None:
             found = [run.find(name, links) for name in (method, other)]
             shared = set.intersection(*({score.noise_seed for score in scores} for scores in found))
             rates = (self.samples.error_rate(s for s in scores if s.noise_seed in shared) for scores in found)

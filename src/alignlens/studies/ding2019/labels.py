@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.io.matrices import Matrices
-from alignlens.studies.protocol import FORCED
-from alignlens.studies.results import score_folder
+from alignlens.results.paths import FORCED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from alignlens.studies.results import Results
+    from alignlens.results.scores import Results
 
 ATTENTION = "attention"
 SALIENCY = ("ding_grad",)
@@ -49,8 +48,8 @@ def label_changes(results: Results) -> list[LabelChange]:
     found = []
     for run in results.runs(decoding=FORCED):
         for direction in directions[run.dataset]:
-            folder = score_folder(results.folder, run.dataset, run.model, run.seed, FORCED, direction)
-            if not folder.is_dir():
+            folder = results.matrices(run, direction)
+            if folder is None:
                 continue
             matrices = Matrices.open(folder)
             for name in (ATTENTION, *SALIENCY):

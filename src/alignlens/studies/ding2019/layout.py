@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignlens.studies.protocol import GROW_DIAG, GROW_DIAG_FINAL
+from alignlens.results.protocol import GROW_DIAG, GROW_DIAG_FINAL
 
 METHODS = {
     "attention": "attention",
@@ -14,6 +14,7 @@ METHODS = {
     "ding_grad": "Ding et al., Grad",
     "ding_smoothgrad": "Ding et al., SmoothGrad",
 }
+NOISY = ("smoothed_attention", "li_smoothgrad", "ding_smoothgrad")
 SIGMAS = (0.0, 0.05, 0.15, 0.3)
 ENTROPY_PAIR, ENTROPY_DIRECTION = "de<>en", "de-en"
 

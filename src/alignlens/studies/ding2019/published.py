@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from alignlens.results.paths import FORCED
 from alignlens.studies.claims import published_rows
-from alignlens.studies.protocol import FORCED
 from alignlens.studies.tables import Printed
 
 STUDY = "ding2019"

@@ -6,6 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from alignlens.metrics.sampled import greatest_of, mean_of
+from alignlens.results.paths import FORCED
+from alignlens.results.protocol import ARCHITECTURES, BIDIR
 from alignlens.studies.claims import (
     Finding,
     all_of,
@@ -19,7 +21,6 @@ from alignlens.studies.claims import (
 )
 from alignlens.studies.ding2019.evidence import Evidence, gap_of
 from alignlens.studies.ding2019.layout import SIGMAS
-from alignlens.studies.protocol import ARCHITECTURES, BIDIR, FORCED
 from alignlens.studies.tally import HELD, Place
 
 if TYPE_CHECKING:

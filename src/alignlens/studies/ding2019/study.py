@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from alignlens.io.limits import COPIES, SEED, SIGMA
 from alignlens.io.typed import setting
 from alignlens.studies.contract import Study, tables
-from alignlens.studies.ding2019.runs import methods
+from alignlens.studies.ding2019.runs import requests
 
 _LISTED = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
 
@@ -54,5 +54,5 @@ STUDY = Study(
         *tables("table1", "table2", "table3", "variants"),
     ),
     settings=Ding2019Settings,
-    methods=methods,
+    requests=requests,
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alignlens.results.paths import FORCED
 from alignlens.studies.ding2019.tables import error_table
-from alignlens.studies.protocol import FORCED
 from alignlens.studies.tables import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.results import Results
     from alignlens.studies.tables import Estimate
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from alignlens.results.paths import FORCED, FREE
+from alignlens.results.protocol import ARCHITECTURES, BIDIR, DING, GROW_DIAG_FINAL, KOBAYASHI
 from alignlens.studies.ding2019 import published
 from alignlens.studies.ding2019.layout import ALIGNERS, ENTROPY_DIRECTION, ENTROPY_PAIR, METHODS, SIGMAS
-from alignlens.studies.protocol import ARCHITECTURES, BIDIR, DING, FORCED, FREE, GROW_DIAG_FINAL, KOBAYASHI
 from alignlens.studies.tables import Estimate, Printed, StudyCell, StudyLine, StudyTable, estimate_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results, Score, ScoredDataset
     from alignlens.studies.ding2019.layout import AlignerLine
-    from alignlens.studies.results import Dataset, Results, Score
 
 
-def error_table(results: Results, dataset: Dataset, decoding: str) -> StudyTable:
+def error_table(results: Results, dataset: ScoredDataset, decoding: str) -> StudyTable:
     """Returns Table 1 (forced) or Table 2 (free, without aligners and without symmetrised links)."""
     columns = (*dataset.directions, BIDIR) if decoding == FORCED else dataset.directions
     lines = [
@@ -46,7 +47,7 @@ def error_table(results: Results, dataset: Dataset, decoding: str) -> StudyTable
     return StudyTable("1" if decoding == FORCED else "2", dataset, columns, tuple(lines))
 
 
-def entropy_table(results: Results, dataset: Dataset) -> StudyTable:
+def entropy_table(results: Results, dataset: ScoredDataset) -> StudyTable:
     """Returns Table 3: how flat attention and signed saliency are, by noise level, decoding and direction."""
     settings = {"attention": results.protocol.method("attention")}
     settings |= {f"{sigma:g}": results.protocol.at_sigma(sigma) for sigma in SIGMAS}
@@ -71,7 +72,7 @@ def entropy_table(results: Results, dataset: Dataset) -> StudyTable:
     return StudyTable("3", dataset, tuple(settings), tuple(lines))
 
 
-def variants_table(results: Results, dataset: Dataset) -> StudyTable:
+def variants_table(results: Results, dataset: ScoredDataset) -> StudyTable:
     """Returns what the paper leaves open: other readings, each against the row of Table 1 that it varies."""
     protocol = results.protocol
     columns = (*dataset.directions, BIDIR)
@@ -116,7 +117,7 @@ def variants_table(results: Results, dataset: Dataset) -> StudyTable:
     return StudyTable("variants", dataset, columns, tuple(lines))
 
 
-def row_groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]:
+def row_groups(results: Results, dataset: ScoredDataset) -> list[tuple[str, str, str]]:
     """Returns architecture, model and heading of every row group; an architecture without a model keeps its place."""
     groups = []
     for architecture, title in ARCHITECTURES.items():
@@ -126,7 +127,7 @@ def row_groups(results: Results, dataset: Dataset) -> list[tuple[str, str, str]]
     return groups
 
 
-def _printed(dataset: Dataset, decoding: str, architecture: str, method: str, column: str) -> Printed | None:
+def _printed(dataset: ScoredDataset, decoding: str, architecture: str, method: str, column: str) -> Printed | None:
     if dataset.published is None:
         return None
     return published.error_rates(decoding).get((architecture, method, dataset.published, column))
@@ -137,7 +138,7 @@ def _cell(column: str, ours: Estimate, printed: Printed | None) -> StudyCell:
 
 
 def _error(
-    results: Results, dataset: Dataset, model: str, architecture: str, decoding: str, method: str, column: str
+    results: Results, dataset: ScoredDataset, model: str, architecture: str, decoding: str, method: str, column: str
 ) -> Estimate:
     links = GROW_DIAG_FINAL if column == BIDIR else column
     scores = scores_of(results, dataset, model, decoding, method, links)
@@ -159,13 +160,15 @@ def _paired(mine: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple
     return found
 
 
-def scores_of(results: Results, dataset: Dataset, model: str, decoding: str, method: str, links: str) -> list[Score]:
+def scores_of(
+    results: Results, dataset: ScoredDataset, model: str, decoding: str, method: str, links: str
+) -> list[Score]:
     """Returns the scores of a model with some links, of all model and noise seeds."""
     runs = [run for run in results.runs(dataset.name, decoding=decoding) if run.model == model]
     return [score for run in runs for score in run.find(method, links)]
 
 
-def _why(results: Results, dataset: Dataset, architecture: str, decoding: str, column: str) -> str:
+def _why(results: Results, dataset: ScoredDataset, architecture: str, decoding: str, column: str) -> str:
     """Returns why a cell may be empty: the most general thing that is missing."""
     if not results.names(dataset.name, architecture):
         return "no model"
@@ -178,7 +181,7 @@ def _why(results: Results, dataset: Dataset, architecture: str, decoding: str, c
     return "not run"
 
 
-def _aligner_line(results: Results, dataset: Dataset, line: AlignerLine, columns: Sequence[str]) -> StudyLine:
+def _aligner_line(results: Results, dataset: ScoredDataset, line: AlignerLine, columns: Sequence[str]) -> StudyLine:
     run = results.aligner(dataset.name, line.aligner, line.text) if line.aligner else None
     cells = []
     for column in columns:
@@ -186,7 +189,7 @@ def _aligner_line(results: Results, dataset: Dataset, line: AlignerLine, columns
         if line.only_bidir and column != BIDIR:
             cells.append(_cell(column, Estimate(reason="as above"), None))
             continue
-        score = run.scores.get(line.symmetrization if column == BIDIR else column) if run else None
+        score = run.find(line.symmetrization if column == BIDIR else column) if run else None
         estimate = _errors([score], "undefined") if score is not None else Estimate(reason="not run")
         cells.append(_cell(column, estimate, printed))
     name = f"{line.aligner} {line.text} {line.symmetrization}" if line.aligner else line.published

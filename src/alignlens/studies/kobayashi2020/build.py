@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.display.figures import write_figure
+from alignlens.results.protocol import ARCHITECTURES, KOBAYASHI
 from alignlens.studies.examples import read_example
 from alignlens.studies.files import Built, write_csv, write_shown
 from alignlens.studies.kobayashi2020 import encoder_records, layers, shares, table3
@@ -20,7 +21,6 @@ from alignlens.studies.kobayashi2020.shown.tables import table3 as shown_table3
 from alignlens.studies.kobayashi2020.study import STUDY
 from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
 from alignlens.studies.page import Section
-from alignlens.studies.protocol import ARCHITECTURES, KOBAYASHI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
+    from alignlens.results.scores import Results
     from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve, Head
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.page import Section
-    from alignlens.studies.results import Results
 
 
 def build(results: Results, out: Path) -> Built:
@@ -49,7 +49,7 @@ def build(results: Results, out: Path) -> Built:
         Section(dataset, shown, figures.get(dataset, ()), "no decoder layers were scored")
         for dataset, shown in tables.items()
     ]
-    encoders = read_encoders(results.folder)
+    encoders = read_encoders(results.manifest)
     sections += _write_encoders(out, encoders)
     verdicts = judge(results, curves, found, encoders)
     facts = [

@@ -12,11 +12,11 @@ from alignlens.studies.kobayashi2020.rules import RULES, Evidence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.claims import Verdict
     from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve
     from alignlens.studies.kobayashi2020.shares import Share
-    from alignlens.studies.results import Results
 
 
 def judge(

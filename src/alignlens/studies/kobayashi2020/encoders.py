@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignlens.encoders.files import STATISTICS, read_encoder_files
+from alignlens.encoders.files import read_encoder_files
+from alignlens.results.paths import MODEL_STATISTICS, PRETRAINED_STATISTICS
 from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, Finding, all_of
 from alignlens.studies.kobayashi2020.encoder_rules import RULES
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from alignlens.results.manifest import Manifest
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
-
-_FILES = f"encoders/**/{STATISTICS}"
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,15 @@ class EncoderResult:
         return bool(self.statistics["facts"]["model_type"] != "transformer")
 
 
-def read_encoders(folder: Path) -> list[EncoderResult]:
-    """Returns the encoders below a results folder: that of the paper first, then others of its kind, then ours."""
-    found = [_read(path) for path in sorted(folder.glob(_FILES))]
+def read_encoders(manifest: Manifest) -> list[EncoderResult]:
+    """Returns the encoders of a manifest: that of the paper first, then others of its kind, then ours."""
+    files = [path for place in (PRETRAINED_STATISTICS, MODEL_STATISTICS) for path, _ in manifest.find(place)]
+    found = [_read(path.parent) for path in files]
     return sorted(found, key=lambda each: (not is_bert_base(each.statistics), not each.pretrained, each.name))
 
 
-def _read(path: Path) -> EncoderResult:
-    statistics, points = read_encoder_files(path.parent)
+def _read(folder: Path) -> EncoderResult:
+    statistics, points = read_encoder_files(folder)
     return EncoderResult(str(statistics["facts"]["encoder"]), statistics, points)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.metrics.rank_correlation import spearman
+from alignlens.results.protocol import KOBAYASHI
 from alignlens.studies.kobayashi2020.runs import STEPS
-from alignlens.studies.protocol import KOBAYASHI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

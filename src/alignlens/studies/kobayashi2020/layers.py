@@ -9,14 +9,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.extraction import EXTRACTIONS
+from alignlens.results.paths import DEV, FORCED, TEST
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS, layer_method
-from alignlens.studies.protocol import DEV, FORCED
 from alignlens.studies.tables import Estimate, estimate_of, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from alignlens.studies.results import ModelRun, Results, Score
+    from alignlens.results.scores import AttributedModel, Results, Score
 
 BEST, ON_DEV, LARGEST, MEAN = "best", "dev", "norm", "mean"
 SELECTIONS = {
@@ -100,7 +100,7 @@ def curves(results: Results) -> list[Curve]:
     found = []
     for dataset in results.datasets:
         for model in results.names(dataset.name, "transformer"):
-            runs = _runs(results, dataset.name, model, FORCED)
+            runs = _runs(results, dataset.name, model, TEST)
             dev = {run.seed: run for run in _runs(results, dataset.name, model, DEV)}
             for setting in product(dataset.directions, EXTRACTIONS, STEPS, KINDS):
                 made = Setting(dataset.name, model, *setting)
@@ -110,14 +110,14 @@ def curves(results: Results) -> list[Curve]:
     return found
 
 
-def _runs(results: Results, dataset: str, model: str, decoding: str) -> list[ModelRun]:
-    return [run for run in results.runs(dataset, decoding=decoding) if run.model == model]
+def _runs(results: Results, dataset: str, model: str, split: str) -> list[AttributedModel]:
+    return [run for run in results.runs(dataset, decoding=FORCED, split=split) if run.model == model]
 
 
-def _layers(run: ModelRun, dev: ModelRun | None, setting: Setting) -> tuple[Layer, ...]:
+def _layers(run: AttributedModel, dev: AttributedModel | None, setting: Setting) -> tuple[Layer, ...]:
     """Returns the layers that a run has scores of."""
 
-    def score(of: ModelRun | None, kind: str, layer: int) -> Score | None:
+    def score(of: AttributedModel | None, kind: str, layer: int) -> Score | None:
         if of is None:
             return None
         found = of.find(layer_method(kind, layer, setting.step), setting.direction, setting.extraction)
@@ -144,7 +144,7 @@ def layer_records(found: Sequence[Curve]) -> list[dict[str, Any]]:
             "high": rounded(layer.test.high),
             "precision": rounded(layer.test.precision),
             "recall": rounded(layer.test.recall),
-            "links": layer.test.links,
+            "links": layer.test.links_count,
             "dev_aer": rounded(layer.dev_aer),
             "mean_norm": rounded(layer.mean_norm),
         }
@@ -178,7 +178,7 @@ def heads(results: Results, found: Sequence[Curve]) -> list[Head]:
     ]
 
 
-def _heads(run: ModelRun, setting: Setting, seed: str, layer: int) -> Iterator[Head]:
+def _heads(run: AttributedModel, setting: Setting, seed: str, layer: int) -> Iterator[Head]:
     for head in count():
         place = setting.direction, setting.extraction
         scores = run.find(layer_method(setting.kind, layer, setting.step, head), *place)

@@ -7,21 +7,21 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from alignlens.metrics.sampled import Sampled, least_of, mean_of
+from alignlens.results.paths import FORCED
+from alignlens.results.protocol import GROW_DIAG, KOBAYASHI
+from alignlens.results.samples import Samples
 from alignlens.studies.claims import Finding, all_of, counted_cases, more_than, outcomes, verdict
 from alignlens.studies.kobayashi2020.layers import BEST, MEAN
-from alignlens.studies.kobayashi2020.runs import KINDS, STEPS
+from alignlens.studies.kobayashi2020.runs import ALIGNERS, KINDS, STEPS
 from alignlens.studies.kobayashi2020.shares import END, PERIOD
-from alignlens.studies.kobayashi2020.table3 import ALIGNERS
-from alignlens.studies.protocol import FORCED, GROW_DIAG, KOBAYASHI
-from alignlens.studies.samples import Samples
 from alignlens.studies.tally import HELD, Place, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.kobayashi2020.layers import Curve, Layer
     from alignlens.studies.kobayashi2020.shares import Share
-    from alignlens.studies.results import Results
 
 # A layer that is chosen on the test gold is chosen again on every resampled text.
 SUMMARIES: dict[str, Callable[[Sequence[Sampled]], Sampled]] = {BEST: least_of, MEAN: mean_of}
@@ -92,7 +92,7 @@ class Evidence:
     def aligner(self, dataset: str, row: str) -> Sampled | None:
         """Returns the error rate of a word aligner, both directions."""
         run = self.results.aligner(dataset, ALIGNERS[row][0], "offline")
-        score = run.scores.get(GROW_DIAG) if run else None
+        score = run.find(GROW_DIAG) if run else None
         return self.samples.error_rate([score] if score else [])
 
     def saliency(self, place: Place) -> Sampled | None:

@@ -1,16 +1,17 @@
-"""Which attributions the study needs of a model."""
+"""What the study asks of the pipeline, and what it calls that."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from alignlens.attribution.registry import method
-from alignlens.studies.protocol import DEV, FREE
+from alignlens.results.paths import DEV, FORCED, TEST
+from alignlens.studies.requests import AttributionRequest, EncoderRequest, Requests
 
 if TYPE_CHECKING:
-    from alignlens.studies.contract import AskedModel
+    from alignlens.results.protocol import Protocol
     from alignlens.studies.kobayashi2020.study import Kobayashi2020Settings
-    from alignlens.studies.protocol import Protocol
+    from alignlens.studies.requests import Offer, OfferedModel
 
 #: What is compared: the method's name, and what its scores are called.
 KINDS = {"attention": "weights", "norms": "norms"}
@@ -18,6 +19,8 @@ KINDS = {"attention": "weights", "norms": "norms"}
 GRADIENTS = {"li_smoothgrad": "Li et al., SmoothGrad", "ding_smoothgrad": "Ding et al., SmoothGrad"}
 #: Which step of the decoder stands for a piece: the one that predicts it, or the one that reads it.
 STEPS = {"out": "AWO", "in": "AWI"}
+#: Word aligners of Table 3, trained with the test text: ours, and how people call them.
+ALIGNERS = {"fast_align": ("fast_align", "fast_align, both directions"), "giza": ("ibm4", "GIZA++ (ours: IBM4)")}
 
 
 def layer_method(kind: str, layer: int, step: str, head: int | None = None) -> str:
@@ -26,16 +29,31 @@ def layer_method(kind: str, layer: int, step: str, head: int | None = None) -> s
     return method(kind, {"layer": layer, "step": step, **chosen}).text
 
 
-def methods(model: AskedModel, settings: Kobayashi2020Settings, protocol: Protocol, decoding: str) -> list[str]:
-    """Returns every layer and, on the test text, every head of a Transformer; other architectures have one attention.
+def requests(offer: Offer, settings: Kobayashi2020Settings) -> Requests:
+    """Returns all Transformers of the configuration with the reference, its aligners, and encoders.
 
-    The dev text serves to choose a layer, so that its heads are not asked for.
+    The dev text serves to choose a layer, where it has gold links.
     """
-    if model.architecture != "transformer" or decoding == FREE:
-        return []
+    transformers = [model for model in offer.models if model.architecture == "transformer"]
+    wanted, shown = settings.encoders, {name for name, _ in ALIGNERS.values()}
+    return Requests(
+        attributions=[
+            AttributionRequest(dataset.name, model.name, methods(model, offer.protocol, split), FORCED, split)
+            for dataset in offer.scored
+            for model in transformers
+            for split in (TEST, DEV)
+            if (dataset.dev_gold if split == DEV else FORCED in offer.decodings)
+        ],
+        aligners=[run for run in offer.aligners if run.text == "offline" and run.name in shown],
+        encoders=EncoderRequest(wanted.pretrained, wanted.text, wanted.sequences, wanted.tokens),
+    )
+
+
+def methods(model: OfferedModel, protocol: Protocol, split: str) -> tuple[str, ...]:
+    """Returns every layer and, on the test text, every head and what they are compared with."""
     layers, heads = range(model.sizes["decoder_layers"]), range(model.sizes["heads"])
     wanted = [layer_method(kind, layer, step) for kind in KINDS for step in STEPS for layer in layers]
-    if decoding != DEV:
+    if split != DEV:
         wanted += [protocol.method(name) for name in GRADIENTS]
         wanted += [
             layer_method(kind, layer, step, head)
@@ -44,4 +62,4 @@ def methods(model: AskedModel, settings: Kobayashi2020Settings, protocol: Protoc
             for layer in layers
             for head in heads
         ]
-    return wanted
+    return tuple(wanted)

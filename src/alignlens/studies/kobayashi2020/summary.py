@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alignlens.results.protocol import KOBAYASHI
 from alignlens.studies.kobayashi2020.layers import MEAN, SELECTIONS
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS
-from alignlens.studies.protocol import KOBAYASHI
 from alignlens.studies.tables import Estimate, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.kobayashi2020.layers import Curve
-    from alignlens.studies.results import Results
 
 
 def short_error_rates(results: Results, curves: Sequence[Curve]) -> list[dict[str, Any]]:

@@ -6,19 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from alignlens.results.paths import FORCED
+from alignlens.results.protocol import GROW_DIAG
 from alignlens.studies.kobayashi2020 import published
 from alignlens.studies.kobayashi2020.layers import MEAN, SELECTIONS
-from alignlens.studies.kobayashi2020.runs import GRADIENTS, KINDS, STEPS
-from alignlens.studies.protocol import FORCED, GROW_DIAG
+from alignlens.studies.kobayashi2020.runs import ALIGNERS, GRADIENTS, KINDS, STEPS
 from alignlens.studies.tables import Estimate, estimate_of, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from alignlens.results.scores import Results, ScoredDataset
     from alignlens.studies.kobayashi2020.layers import Curve
-    from alignlens.studies.results import Dataset, Results
 
-ALIGNERS = {"fast_align": ("fast_align", "fast_align, both directions"), "giza": ("ibm4", "GIZA++ (ours: IBM4)")}
 COLUMNS = (
     "dataset", "model", "extraction", "group", "row", "step", "selection", "direction", "print_text", "print_released",
     "ours", "low", "high", "difference", "seeds", "spread", "layers", "reason",
@@ -53,7 +53,7 @@ class Line:
 class Table3:
     """The table of one model, with links read off in one way."""
 
-    dataset: Dataset
+    dataset: ScoredDataset
     model: str
     extraction: str
     lines: tuple[Line, ...]
@@ -76,7 +76,7 @@ def tables(results: Results, found: Sequence[Curve]) -> list[Table3]:
     return made
 
 
-def _layers(dataset: Dataset, found: Sequence[Curve]) -> Iterator[Line]:
+def _layers(dataset: ScoredDataset, found: Sequence[Curve]) -> Iterator[Line]:
     by_setting = {(curve.setting.kind, curve.setting.step, curve.setting.direction): curve for curve in found}
     for kind, step in ((kind, step) for kind in KINDS for step in STEPS):
         for selection, label in SELECTIONS.items():
@@ -93,7 +93,7 @@ def _layers(dataset: Dataset, found: Sequence[Curve]) -> Iterator[Line]:
             yield Line(KINDS[kind], kind, label, STEPS[step], selection, text, released, tuple(cells))
 
 
-def _gradients(results: Results, dataset: Dataset, model: str, extraction: str) -> Iterator[Line]:
+def _gradients(results: Results, dataset: ScoredDataset, model: str, extraction: str) -> Iterator[Line]:
     for name, label in GRADIENTS.items():
         text, _ = _printed(name, "", "")
         method = results.protocol.method(name)
@@ -107,11 +107,11 @@ def _gradients(results: Results, dataset: Dataset, model: str, extraction: str) 
         yield Line("gradients", name, label, STEPS["out"], "", text, math.nan, tuple(cells))
 
 
-def _aligners(results: Results, dataset: Dataset) -> Iterator[Line]:
+def _aligners(results: Results, dataset: ScoredDataset) -> Iterator[Line]:
     for row, (name, label) in ALIGNERS.items():
         text, _ = _printed(row, "", "")
         run = results.aligner(dataset.name, name, "offline")
-        score = run.scores.get(GROW_DIAG) if run else None
+        score = run.find(GROW_DIAG) if run else None
         ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
         cells = [
             Measured(direction, ours, difference=_difference(dataset, direction, ours, text))
@@ -127,7 +127,7 @@ def _printed(row: str, selection: str, step: str) -> tuple[float, float]:
     return next(iter(rates.get((row, selection, ""), {}).values()), math.nan), released
 
 
-def _difference(dataset: Dataset, direction: str, ours: Estimate, printed: float) -> float:
+def _difference(dataset: ScoredDataset, direction: str, ours: Estimate, printed: float) -> float:
     """Returns ours minus print where both are about the same text."""
     same = (dataset.published, direction) == (published.PAIR, published.DIRECTION)
     return ours.mean - printed if same else math.nan

@@ -11,8 +11,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
-from alignlens.studies.protocol import FORCED, FREE
-from alignlens.workflow.attribution_plan import ONLINE_ALIGNER, SYMMETRISED
+from alignlens.results.paths import FINAL, FREE, TEST
+from alignlens.results.protocol import BIDIR
+from alignlens.workflow.attribution_plan import ONLINE_ALIGNER
 from alignlens.workflow.costs.estimate import Estimate, Job
 from alignlens.workflow.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
 from alignlens.workflow.plan import SIDES, SPLITS
@@ -69,7 +70,7 @@ class _Estimator:
 
     def _assumed(self) -> Iterator[str]:
         """Yields what is assumed beyond the texts."""
-        for run in self.plan.settings.models:
+        for run in (model.settings for model in self.plan.requested.models):
             training = run.training
             if training.max_updates is None and training.max_epochs is None:
                 yield f"training of {run.name}: {EPOCHS_WITHOUT_LIMIT} epochs assumed, nothing but patience ends it"
@@ -132,7 +133,7 @@ class _Estimator:
             (dataset.name, run.name, run.text, run.size) for dataset, run in self.plan.aligner_runs()
         )
         for run in self.plan.attribution.runs():
-            if run.decoding == FREE and self.plan.has_gold(run.dataset):
+            if run.decoding == FREE and self.plan.attribution.is_scored(run):
                 wanted[run.dataset, ONLINE_ALIGNER, "online", self.plan.attribution.aligner_size()] = None
         for dataset, aligner, text, size in list(wanted):
             parent = spec_of(aligner).parent
@@ -173,17 +174,17 @@ class _Estimator:
     def _attributions(self) -> Iterator[Job]:
         settings, planned = self.plan.settings, self.plan.attribution
         for run in planned.runs():
-            methods = planned.methods(run.dataset, run.model, run.decoding)
-            text = self.sizes.of(run.dataset, planned.split(run.decoding))
+            methods = planned.methods(run)
+            text = self.sizes.of(run.dataset, run.split)
             links = len(methods) * len(settings.attribution.extractions)
-            for direction in self.plan.trained_directions(run.dataset):
-                name = f"{run.dataset} {direction} {run.model} {run.seed} {run.decoding}"
+            for direction in self.plan.trained_directions(run.dataset, run.model):
+                name = f"{run.dataset} {direction} {_told(run)}"
                 yield from self._scores(run, direction, methods, text, name)
                 seconds, size = self.rates.links["extract"] * links * text.pairs, self._links_bytes(text, links)
                 yield self._job("links and scores", "extract_links", name, seconds, bytes=size)
-            name = f"{run.dataset} {run.model} {run.seed} {run.decoding}"
+            name = f"{run.dataset} {_told(run)}"
             folders = planned.directions(run)
-            if SYMMETRISED in folders:
+            if BIDIR in folders:
                 combined = links * len(settings.symmetrizations)
                 seconds, size = (
                     self.rates.links["symmetrize"] * combined * text.pairs,
@@ -191,7 +192,7 @@ class _Estimator:
                 )
                 yield self._job("links and scores", "symmetrize_methods", name, seconds, bytes=size)
                 links += combined // len(folders)
-            if self.plan.has_gold(run.dataset):
+            if planned.is_scored(run):
                 yield from self._method_scores(name, self._scored(text, links * len(folders)))
 
     def _method_scores(self, name: str, seconds: float) -> Iterator[Job]:
@@ -231,7 +232,8 @@ class _Estimator:
     def _free_references(self) -> Iterator[Job]:
         stage = "translation"
         for run in self.plan.attribution.runs():
-            for direction in self.plan.trained_directions(run.dataset) if run.decoding == FREE else ():
+            directions = self.plan.trained_directions(run.dataset, run.model)
+            for direction in directions if run.decoding == FREE else ():
                 name = f"{run.dataset} {direction} {run.model} {run.seed}"
                 yield self._job(stage, "segment_translation", name, 0.0)
                 if self.plan.has_gold(run.dataset):
@@ -239,19 +241,16 @@ class _Estimator:
                         yield self._job(stage, rule, name, 0.0)
 
     def _encoders(self) -> Iterator[Job]:
-        settings, planned = self.plan.settings, self.plan.attribution
-        stage = "encoders and costs"
-        for run in planned.runs():
-            if not (run.decoding == FORCED and run.seed == settings.seeds[0] and self.plan.has_gold(run.dataset)):
-                continue
-            for direction in self.plan.trained_directions(run.dataset):
+        planned, stage = self.plan.attribution, "encoders and costs"
+        for run in planned.timed():
+            for direction in self.plan.trained_directions(run.dataset, run.model):
                 seconds = sum(
                     self._timed(run, direction, method) for method in planned.compared(run.dataset, run.model)
                 )
                 name = f"{run.dataset} {direction} {run.model} {run.seed}"
                 yield self._job(stage, "measure_cost", name, seconds, models=True)
-        encoders = self.plan.studies.encoders()
-        if encoders is None or not planned.scored_datasets():
+        encoders = self.plan.requested.encoders()
+        if encoders is None or not self.plan.studies.active():
             return
         for name in encoders.pretrained:
             yield self._job(stage, "pretrained_encoder", name, self.rates.encoder * encoders.sequences, models=True)
@@ -269,7 +268,14 @@ class _Estimator:
         return min(_COST_SECONDS, max(once, min(_COST_ENOUGH, _COST_ROUNDS * once)))
 
     def _studies(self) -> Iterator[Job]:
-        for name in self.plan.settings.studies:
-            if self.plan.studies.files(name):
-                yield self._job("studies and report", f"{name}_study", name, self.rates.study, bytes=_PAGE_BYTES)
+        for name in self.plan.studies.active():
+            yield Job("studies and report", "manifest", name, 0.0)  # written without a process of its own
+            yield self._job("studies and report", f"{name}_study", name, self.rates.study, bytes=_PAGE_BYTES)
+        yield Job("studies and report", "manifest", "report", 0.0)
         yield self._job("studies and report", "report", "report", self.rates.study, bytes=_PAGE_BYTES)
+
+
+def _told(run: Attribution) -> str:
+    """Returns what is asked, in words; the usual text and weights go without saying."""
+    split, weights = run.split.replace(TEST, ""), run.weights.replace(FINAL, "")
+    return " ".join(filter(None, (run.model, str(run.seed), weights, split, run.decoding)))

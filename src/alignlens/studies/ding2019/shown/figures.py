@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.display.matrix_heatmap import Panel, draw_matrices
+from alignlens.results.protocol import ARCHITECTURES
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
-from alignlens.studies.protocol import ARCHITECTURES
 
 if TYPE_CHECKING:
     from alignlens.display.heatmap import Drawing
     from alignlens.display.sentences import Example
-    from alignlens.studies.protocol import Protocol
+    from alignlens.results.protocol import Protocol
 
 _FIRST = ("attention", "smoothed_attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")
 _SECOND = ("li_grad", "ding_grad", "li_smoothgrad", "ding_smoothgrad")

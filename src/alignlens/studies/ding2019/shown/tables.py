@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
-from alignlens.studies.protocol import FORCED, FREE, GROW_DIAG, GROW_DIAG_FINAL, NOISY
+from alignlens.results.paths import FORCED, FREE
+from alignlens.results.protocol import GROW_DIAG, GROW_DIAG_FINAL
+from alignlens.studies.ding2019.layout import NOISY
 from alignlens.studies.shown import NONE, difference, interval, measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.results import Results
     from alignlens.studies.tables import StudyCell, StudyTable
 
 _TITLES = {

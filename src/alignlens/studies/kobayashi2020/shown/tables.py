@@ -15,10 +15,10 @@ from alignlens.studies.shown import NONE, difference, interval, measured
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.results.scores import Results
     from alignlens.studies.kobayashi2020.heads import Correlation
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.kobayashi2020.table3 import Line, Measured, Table3
-    from alignlens.studies.results import Results
 
 _EXTRACTIONS = {
     "kobayashi": "links by words, as in the paper: summed over source pieces, mean over target pieces, END may win",

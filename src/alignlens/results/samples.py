@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from alignlens.metrics.sentences import Sentences
-    from alignlens.studies.results import ModelRun, Score
+    from alignlens.results.scores import AttributedModel, Score
 
 # Files hold four digits of an error rate, and entropies in single precision.
 _ROUNDING = 1e-3
@@ -87,7 +87,9 @@ class Samples:
         """Returns the entropy of a row in the same way."""
         return _mean(self._once(score, "entropy", self._entropy) for score in scores if not math.isnan(score.entropy))
 
-    def over_seeds(self, runs: Iterable[ModelRun], measure: Callable[[ModelRun], Sampled | None]) -> Sampled | None:
+    def over_seeds(
+        self, runs: Iterable[AttributedModel], measure: Callable[[AttributedModel], Sampled | None]
+    ) -> Sampled | None:
         """Returns a measure of one model, the mean over those of its seeds that have it; None if none has."""
         found = [(run, value) for run in runs if (value := measure(run)) is not None]
         if not found:

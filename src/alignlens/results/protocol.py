@@ -1,16 +1,18 @@
-"""What the studies call things: architectures, decodings, links, test sets, and the noise of the tables."""
+"""What results are called in tables: architectures, links, test sets; and the noise of the tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alignlens.attribution.registry import parse, written
+from alignlens.attribution.registry import METHODS, parse, written
+from alignlens.io import values
+from alignlens.io.limits import RESAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ARCHITECTURES = {"fconv": "FConv", "lstm": "LSTM", "transformer": "Transformer"}
-NOISY = ("smoothed_attention", "li_smoothgrad", "ding_smoothgrad")
-FORCED, FREE = "forced", "free"
-DEV = "dev"  # forced decoding of the dev text, on which settings are chosen
 BIDIR = "bidir"
 GROW_DIAG, GROW_DIAG_FINAL = "grow-diag-lilt", "grow-diag-final-lilt"
 DING, KOBAYASHI = "ding", "kobayashi"
@@ -30,9 +32,14 @@ class Protocol:
     sigma: float = 0.15
     samples: int = 30
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Protocol:
+        """Returns the protocol of plain data; raises ValueError, KeyError or TypeError for anything else."""
+        return cls(values.number(content, "sigma", 0), values.whole(content, "samples", least=1))
+
     def method(self, name: str, **changes: Any) -> str:
-        """Returns the canonical method of that name with this noise, or with other parameters."""
-        noise = {"sigma": self.sigma, "n": self.samples} if name in NOISY else {}
+        """Returns the canonical method of that name with this noise if it draws any, or with other parameters."""
+        noise = {"sigma": self.sigma, "n": self.samples} if "sigma" in METHODS[name].parameters else {}
         parameters = ",".join(f"{key}={written(value)}" for key, value in {**noise, **changes}.items())
         return parse(f"{name},{parameters}" if parameters else name).text
 
@@ -45,3 +52,13 @@ def published_pair(pair: tuple[str, str], sentences: int) -> str | None:
     """Returns the published language pair with the test set of a dataset, or None if the paper has none."""
     name, size = TEST_SETS.get(frozenset(pair), ("", 0))
     return name if name and sentences == size else None
+
+
+def interval_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns level, samples and seed of the interval that a file tells; nothing if it does not tell all three."""
+    found = values.mapping(content, "interval") if "interval" in content else {}
+    if not {"level", "samples", "seed"} <= found.keys():
+        return {}
+    level = values.number(found, "level", 0, 100)
+    samples = values.whole(found, "samples", least=1, most=int(RESAMPLES.most))
+    return {"level": level, "samples": samples, "seed": values.whole(found, "seed")}

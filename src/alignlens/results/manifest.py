@@ -1,0 +1,106 @@
+"""What a study or a report may read: the files of one configuration, and how they were made.
+
+A results folder keeps what earlier configurations made. Nobody looks around in it: the plan writes a manifest, and what
+the manifest does not name does not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePath, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import InputError
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
+from alignlens.results.paths import ALIGNER_LINKS, ALIGNER_METRICS, TRAINED
+from alignlens.results.protocol import Protocol, interval_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from alignlens.results.paths import PathPattern
+
+FILE = "manifest.json"
+_ADVICE = "Delete it and run the pipeline again, which writes it; without it, alignlens reads the whole folder."
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The files of a results folder that count, as paths below it, the noise of the tables and their intervals."""
+
+    root: Path
+    files: tuple[str, ...]
+    protocol: Protocol = field(default_factory=Protocol)
+    interval: Mapping[str, Any] = field(default_factory=dict)
+    """Level, samples and seed; empty for those that the files tell."""
+    everything: bool = False
+    """Whether whatever there is counts: then nothing is known to be missing."""
+
+    @classmethod
+    def whole(cls, root: Path, protocol: Protocol | None = None) -> Manifest:
+        """Returns a manifest of everything below a folder, for results that no configuration made."""
+        found = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
+        return cls(root, tuple(found), protocol or Protocol(), everything=True)
+
+    @classmethod
+    def of(cls, root: Path, reader: str, file: Path | None = None) -> Manifest:
+        """Returns what a study or the report reads: what ``file`` says, or else what the pipeline has written for it.
+
+        Without either, everything below ``root`` counts.
+        """
+        if not root.is_dir():
+            raise InputError("no such results folder.", root, advice="Run the pipeline first.")
+        written = root / reader / FILE
+        return cls.read(file or written, root) if file or written.is_file() else cls.whole(root)
+
+    @classmethod
+    def read(cls, path: Path, root: Path) -> Manifest:
+        """Returns the manifest in a file, which is about ``root``."""
+        content = read_json(path, _ADVICE)
+        with taking(path, _ADVICE):
+            files = values.texts(content, "files")
+            for file in files:
+                if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+                    raise ValueError(f"{file!r} is not below the results folder")
+            protocol = Protocol.from_json(values.mapping(content, "protocol"))
+            return cls(root, files, protocol, interval_of(content))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what ``read`` reads back."""
+        return {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
+
+    def find(self, place: PathPattern) -> list[tuple[Path, dict[str, str]]]:
+        """Returns the files at a place that are there, and the names in their paths."""
+        named = ((self.root / file, place.names(file)) for file in self.files)
+        return [(path, names) for path, names in named if names is not None and path.exists()]
+
+    def path(self, place: PathPattern, **names: object) -> Path | None:
+        """Returns one file, or None if it does not belong here or is missing."""
+        file = place.of(**names)
+        path = self.root / file
+        return path if file in self._known and path.exists() else None
+
+    def expected(self, place: PathPattern) -> list[dict[str, str]]:
+        """Returns the names of the files of a configuration at a place, whether they are there or not."""
+        named = () if self.everything else map(place.names, self.files)
+        return [names for names in named if names is not None]
+
+    def has_job(self, name: PurePath) -> bool:
+        """Tells whether a job is of this configuration, by the path of its journal or benchmark: ``stage/names...``."""
+        names = (*name.parts[1:-1], name.name.partition(".")[0])
+        # With fewer names it is about a text, a study or an encoder.
+        return self.everything or len(names) < 3 or bool({names[:3], names[:4]} & self._runs)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.files)
+
+    @cached_property
+    def _runs(self) -> set[tuple[str, ...]]:
+        """The names of trained models, with and without their direction, and of aligners."""
+        models = [tuple(names.values()) for names in self.expected(TRAINED)]
+        links = [tuple(names.values())[:4] for names in self.expected(ALIGNER_LINKS)]
+        scores = [tuple(names.values()) for names in self.expected(ALIGNER_METRICS)]
+        return {*models, *((dataset, model, seed) for dataset, _, model, seed in models), *links, *scores}

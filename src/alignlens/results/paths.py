@@ -1,0 +1,84 @@
+"""The path grammar of ``results/<preset>/``: the plan and the rules make paths by it, studies and report read them.
+
+Every file has its log and its journal beside it (``.log``, ``.journal.jsonl``), and its runtime under benchmarks/.
+Splits are train, dev and test. Links are in the orientation of the dataset, those of free decoding in the model's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+FORCED, FREE = DECODINGS = "forced", "free"
+"""What a model is given as its prefix, and explained: the reference, or its own translation."""
+FINAL = "final"
+"""The weights that training ends in; a snapshot goes by its update."""
+TEST, DEV = "test", "dev"
+
+
+@dataclass(frozen=True)
+class PathPattern:
+    """A path below the results folder, with names to fill in."""
+
+    pattern: str
+
+    def __str__(self) -> str:
+        return self.pattern
+
+    def of(self, **names: object) -> str:
+        """Returns the path of these names; names that it does not have are left alone."""
+        return self.pattern.format_map(names)
+
+    def names(self, path: str) -> dict[str, str] | None:
+        """Returns the names in a path, or None if it is another place's."""
+        found = self._regex.fullmatch(path)
+        return None if found is None else found.groupdict()
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        parts = re.split(r"\{(\w+)\}", self.pattern)
+        return re.compile(
+            "".join(f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts))
+        )
+
+
+# The names of a trained model, of an aligner's training, and of a model that is asked what it looked at.
+MODEL = "{dataset}/{direction}/{model}/{seed}"
+ALIGNER = "{dataset}/{aligner}/{text}/{size}"
+ATTRIBUTION = "{dataset}/{model}/{seed}/{weights}/{split}/{decoding}"
+
+PREPARED = PathPattern("data/{dataset}/preparation.json")
+TEXT = PathPattern("data/{dataset}/{split}.{side}")  # a side is also gold or causes
+SUBWORDS = PathPattern("subwords/{dataset}")
+PIECES = PathPattern("pieces/{dataset}/{split}.{side}")
+TOKENS = PathPattern("tokens/{dataset}/{split}.{side}")  # the same as numbers, which is what models read
+
+TRAINED = PathPattern(f"models/{MODEL}/model")
+TRANSLATION = PathPattern(f"translations/{MODEL}/test.txt")
+BLEU = PathPattern(f"translations/{MODEL}/bleu.json")
+FORCED_SCORES = PathPattern(f"translations/{MODEL}/forced.json")  # what the model makes of the reference
+
+ALIGNER_MODEL = PathPattern(f"aligners/{ALIGNER}/{{direction}}/model")
+ALIGNER_LINKS = PathPattern(f"links/{ALIGNER}/{{links}}.pharaoh")  # of a direction or a symmetrisation
+ALIGNER_METRICS = PathPattern(f"scores/{ALIGNER}/metrics.json")
+ALIGNER_SENTENCES = PathPattern(f"scores/{ALIGNER}/sentences.npz")  # the same sentence by sentence
+
+ATTRIBUTED = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/scores")  # one matrix per method and sentence
+METHOD_LINKS = PathPattern(
+    f"attributions/{ATTRIBUTION}/{{direction}}/links"
+)  # direction is also bidir, for both together
+METHOD_COST = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/cost.json")  # what methods cost by themselves
+METHOD_METRICS = PathPattern(f"attributions/{ATTRIBUTION}/metrics.json")
+METHOD_SENTENCES = PathPattern(f"attributions/{ATTRIBUTION}/sentences.npz")
+FREE_PIECES = PathPattern(f"free/{MODEL}/test.pieces")
+FREE_GOLD = PathPattern(f"free/{MODEL}/reference.gold")  # what links of free decoding are scored against
+
+PRETRAINED_ENCODER = PathPattern("encoders/{encoder}")
+MODEL_ENCODER = PathPattern(f"encoders/{MODEL}")
+PRETRAINED_STATISTICS = PathPattern(f"{PRETRAINED_ENCODER}/statistics.json")
+MODEL_STATISTICS = PathPattern(f"{MODEL_ENCODER}/statistics.json")
+
+STUDY = PathPattern("{study}/{file}")
+REPORT = PathPattern("report/{file}")
+REPORT_PAGE = PathPattern("report.html")

@@ -1,0 +1,118 @@
+"""What a study asks of the pipeline, as plain data. The plan builds the union of all requests, equal ones once.
+
+A study is shown what the configuration has to offer. Models of the configuration are for every study that can use them.
+A model that a study asks for is its own: no other study asks it anything, since none is shown it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.results.paths import FINAL, FORCED, FREE, TEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.results.protocol import Protocol
+
+
+class OfferedDataset(NamedTuple):
+    """A dataset, and whether its test and its dev text have gold links."""
+
+    name: str
+    gold: bool
+    dev_gold: bool
+
+
+class OfferedModel(NamedTuple):
+    """A translation model of the configuration: its architecture and the sizes that tell layers and heads."""
+
+    name: str
+    architecture: str
+    sizes: Mapping[str, Any]
+
+
+class OfferedAligner(NamedTuple):
+    """An aligner of the configuration, trained on all text or on the first pairs."""
+
+    name: str
+    text: str
+    size: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a configuration has, and what it varies."""
+
+    datasets: tuple[OfferedDataset, ...]
+    models: tuple[OfferedModel, ...]
+    aligners: tuple[OfferedAligner, ...]
+    seeds: tuple[int, ...]
+    directions: str
+    decodings: tuple[str, ...]
+    protocol: Protocol
+
+    @property
+    def scored(self) -> list[OfferedDataset]:
+        """The datasets whose test text has gold links."""
+        return [dataset for dataset in self.datasets if dataset.gold]
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """A model to train besides those of the configuration, under a name of its own.
+
+    ``model`` and ``training`` are changes of the preset; objective and snapshots are settings of the training. What is
+    None is as in the configuration.
+    """
+
+    name: str
+    preset: str
+    model: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    pairs: int | None = None
+    """Training pairs, the first of the text; None for all."""
+    start_from: str | None = None
+    """The model whose weights it begins with, of the same dataset, direction and seed."""
+    datasets: tuple[str, ...] | None = None
+    seeds: tuple[int, ...] | None = None
+    directions: str | None = None
+
+
+@dataclass(frozen=True)
+class AttributionRequest:
+    """Methods to ask a model with, in every direction that it is trained in."""
+
+    dataset: str
+    model: str
+    methods: tuple[str, ...]
+    decoding: str = FORCED
+    split: str = TEST
+    weights: str = FINAL
+    """The weights that training ended in, or the update of a snapshot."""
+    seeds: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.decoding == FREE and (self.split, self.weights) != (TEST, FINAL):
+            raise ValueError("a model translates the test text, with the weights that its training ended in")
+
+
+@dataclass(frozen=True)
+class EncoderRequest:
+    """Encoders to look into: pretrained ones by name, those of our own Transformers besides, and what they read."""
+
+    pretrained: Mapping[str, str]
+    text: str | None
+    sequences: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Requests:
+    """All that a study asks for; aligners are some of those that the configuration has."""
+
+    models: Sequence[ModelRequest] = ()
+    attributions: Sequence[AttributionRequest] = ()
+    aligners: Sequence[OfferedAligner] = ()
+    encoders: EncoderRequest | None = None

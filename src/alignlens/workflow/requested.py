@@ -1,0 +1,153 @@
+"""What the active studies ask for, checked, and all models that are to be trained: the configuration's and theirs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from alignlens.errors import ConfigError, unknown_name
+from alignlens.results.paths import FINAL
+from alignlens.results.protocol import Protocol
+from alignlens.studies.registry import study_of
+from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel
+from alignlens.workflow.settings import model_of_preset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.corpora.registry import Dataset
+    from alignlens.studies.requests import EncoderRequest, ModelRequest, Requests
+    from alignlens.workflow.settings import ModelRun, Settings
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model to train, and for what: datasets, seeds, both directions or the first."""
+
+    settings: ModelRun
+    datasets: tuple[str, ...]
+    seeds: tuple[int, ...]
+    directions: str
+    pairs: int | None = None
+    start_from: str | None = None
+    requested: bool = False
+    """By a study, which is then the only one to ask it anything."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.settings.name
+
+
+@dataclass(frozen=True)
+class Requested:
+    """The requests of the active studies by name, and the models to train."""
+
+    of: Mapping[str, Requests]
+    models: Sequence[PlannedModel]
+
+    def encoders(self) -> EncoderRequest | None:
+        """Returns the encoders that studies look into, the same for all of them; None if no study does."""
+        return next((found.encoders for found in self.of.values() if found.encoders is not None), None)
+
+
+def has_gold(dataset: Dataset) -> bool:
+    """Returns whether links of the test text can be scored."""
+    return dataset.kind == "synthetic" or dataset.gold is not None
+
+
+def has_dev_gold(dataset: Dataset) -> bool:
+    """Returns whether links of the dev text can be scored, too."""
+    return has_gold(dataset) and (dataset.kind == "synthetic" or dataset.dev_gold is not None)
+
+
+def protocol_of(settings: Settings) -> Protocol:
+    """Returns the noise of the tables."""
+    return Protocol(float(settings.attribution.sigma), settings.attribution.samples)
+
+
+def requested(settings: Settings) -> Requested:
+    """Returns what the studies of a configuration ask for; what cannot be had is an error with the study's name."""
+    offer = _offer(settings)
+    found = {name: study_of(name).requests(offer, content) for name, content in settings.studies.items()}
+    _check_encoders(found)
+    names = tuple(dataset.name for dataset in settings.datasets)
+    shared = [PlannedModel(run, names, settings.seeds, settings.directions) for run in settings.models]
+    models = {model.name: model for model in shared}
+    for study, requests in found.items():
+        for request in requests.models:
+            planned = _planned(request, settings, f"studies.{study}")
+            models[request.name] = _united(models.get(request.name), planned, f"studies.{study}")
+    for study, requests in found.items():
+        _check(study, requests, models)
+    return Requested(found, tuple(models.values()))
+
+
+def _offer(settings: Settings) -> Offer:
+    return Offer(
+        datasets=tuple(OfferedDataset(each.name, has_gold(each), has_dev_gold(each)) for each in settings.datasets),
+        models=tuple(OfferedModel(run.name, run.architecture, asdict(run.model)) for run in settings.models),
+        aligners=tuple(OfferedAligner(run.name, run.text, run.size) for run in settings.aligners),
+        seeds=settings.seeds,
+        directions=settings.directions,
+        decodings=settings.attribution.decodings,
+        protocol=protocol_of(settings),
+    )
+
+
+def _planned(request: ModelRequest, settings: Settings, where: str) -> PlannedModel:
+    names = tuple(dataset.name for dataset in settings.datasets)
+    run = model_of_preset(
+        settings.presets,
+        request.name,
+        {"preset": request.preset, "model": request.model, "training": request.training},
+        settings.subwords["kind"],
+        f"{where}.{request.name}",
+    )
+    return PlannedModel(
+        run,
+        names if request.datasets is None else request.datasets,
+        settings.seeds if request.seeds is None else request.seeds,
+        settings.directions if request.directions is None else request.directions,
+        request.pairs,
+        request.start_from,
+        requested=True,
+    )
+
+
+def _united(known: PlannedModel | None, new: PlannedModel, where: str) -> PlannedModel:
+    """Returns one model for two requests of the same name, which must be about the same weights."""
+    if known is None:
+        return new
+    if any(getattr(known, key) != getattr(new, key) for key in ("settings", "pairs", "start_from", "requested")):
+        raise ConfigError(f"{where}: asks for another model of the name {new.name}. Rename one of them.")
+    return replace(
+        known,
+        datasets=tuple(dict.fromkeys((*known.datasets, *new.datasets))),
+        seeds=tuple(dict.fromkeys((*known.seeds, *new.seeds))),
+        directions=known.directions if known.directions == new.directions else "both",
+    )
+
+
+def _check(study: str, requests: Requests, models: Mapping[str, PlannedModel]) -> None:
+    where = f"studies.{study}"
+    for model in requests.models:
+        if model.start_from is not None and model.start_from not in models:
+            raise ConfigError(f"{where}.{model.name}: {unknown_name('model', model.start_from, list(models))}")
+    for asked in requests.attributions:
+        if asked.model not in models:
+            raise ConfigError(f"{where}: {unknown_name('model', asked.model, list(models))}")
+        snapshots = models[asked.model].settings.training.snapshots
+        if asked.weights != FINAL and int(asked.weights) not in snapshots:
+            raise ConfigError(
+                f"{where}: asks for update {asked.weights} of {asked.model}, which keeps no such snapshot. "
+                f"Add it to models.{asked.model}.training.snapshots."
+            )
+
+
+def _check_encoders(found: Mapping[str, Requests]) -> None:
+    """Raises if two studies ask for different encoders, which would share their folders of results."""
+    asked = [(name, requests.encoders) for name, requests in found.items() if requests.encoders is not None]
+    for name, encoders in asked[1:]:
+        if encoders != asked[0][1]:
+            raise ConfigError(f"studies.{name}: asks for other encoders than {asked[0][0]}. Let both ask for the same.")

@@ -5,8 +5,8 @@
 rule attribute:
     input:
         model=f"{ROOT}/models/{MODEL}/model",
-        source=attributed_text(0),
-        target=attributed_text(1),
+        source=attributed("tokens", 0),
+        target=attributed("tokens", 1),
     output:
         directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores"),
     log:
@@ -35,8 +35,8 @@ rule attribute:
 rule extract_links:
     input:
         scores=f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores",
-        source=attributed_pieces(0),
-        target=attributed_pieces(1),
+        source=attributed("pieces", 0),
+        target=attributed("pieces", 1),
     output:
         directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/links"),
     log:

@@ -86,30 +86,19 @@ def methods_of(wildcards):
     return plan.attribution.methods(wildcards.dataset, wildcards.model, wildcards.decoding)
 
 
-def attributed_text(place):
-    """Returns an input function for the text that is read (place 0) or explained (place 1).
+def attributed(kind, place):
+    """Returns an input function for the pieces or tokens that are read (place 0) or explained (place 1).
 
-    What is explained is the reference, or the model's own translation.
+    What is explained is the reference, or the model's own translation as it was generated.
     """
 
-    def text(wildcards):
-        own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
-        given = side_of(plan.attribution.split(wildcards.decoding), place)
-        return own if wildcards.decoding == "free" and place == 1 else given(wildcards)
-
-    return text
-
-
-def attributed_pieces(place):
-    """Returns an input function for that text in pieces."""
-
-    def pieces(wildcards):
-        own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
+    def path(wildcards):
+        own = f"{ROOT}/translations/{MODEL}/test.{kind}".format(**wildcards)
         split, side = plan.attribution.split(wildcards.decoding), model_side(wildcards, place)
-        given = f"{ROOT}/pieces/{wildcards.dataset}/{split}.{side}"
+        given = f"{ROOT}/{kind}/{wildcards.dataset}/{split}.{side}"
         return own if wildcards.decoding == "free" and place == 1 else given
 
-    return pieces
+    return path
 
 
 def attributed_links(wildcards, place):

@@ -4,8 +4,8 @@
 rule measure_cost:
     input:
         model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
-        target=side_of("test", 1),
+        source=tokens_of("test", 0),
+        target=tokens_of("test", 1),
     output:
         f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/forced/{{direction}}/cost.json",
     log:

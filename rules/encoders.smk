@@ -39,7 +39,7 @@ if ENCODERS is not None:
     rule model_encoder:
         input:
             model=f"{ROOT}/models/{MODEL}/model",
-            source=side_of("test", 0),
+            source=tokens_of("test", 0),
             counts=tokens_of("train", 0),
         output:
             directory(f"{ROOT}/encoders/{MODEL}"),

@@ -1,29 +1,5 @@
-# What is needed to attribute a model's own translation: its pieces, and links to score against, those of the online
-# aligner; intersection sure, the rest of the union possible. All in the model's orientation: what it read comes first.
-
-
-rule segment_translation:
-    input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        text=f"{ROOT}/translations/{MODEL}/test.txt",
-    output:
-        f"{ROOT}/free/{MODEL}/test.pieces",
-    log:
-        f"{ROOT}/free/{MODEL}/segment.log",
-    benchmark:
-        f"{ROOT}/benchmarks/segment_translation/{MODEL}.tsv"
-    conda:
-        "../envs/alignlens.yaml"
-    resources:
-        mem_mb=grows(2000),
-        runtime=grows(30),
-    params:
-        about=lambda wildcards: about(wildcards),
-        code=code_version("alignlens.cli.subwords"),
-    shell:
-        # The model's own copy of the subwords: the pieces it is fed when its translation is attributed.
-        "python -m alignlens subwords segment --model {input.model:q}/target.model --input {input.text:q}"
-        " --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
+# What a model's own translation is scored against: links of the online aligner; intersection sure, the rest of the union
+# possible. All in the model's orientation: what it read comes first.
 
 
 rule free_links:

@@ -1,12 +1,15 @@
-# The test text through every trained model: translated by beam search and scored, and its reference force-decoded.
+# The test text through every trained model: translated by beam search and scored, and its reference force-decoded. The
+# pieces of a translation are kept as they were generated, to be explained.
 
 
 rule translate:
     input:
         model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
+        source=tokens_of("test", 0),
     output:
-        f"{ROOT}/translations/{MODEL}/test.txt",
+        text=f"{ROOT}/translations/{MODEL}/test.txt",
+        pieces=f"{ROOT}/translations/{MODEL}/test.pieces",
+        tokens=directory(f"{ROOT}/translations/{MODEL}/test.tokens"),
     log:
         f"{ROOT}/translations/{MODEL}/translate.log",
     benchmark:
@@ -26,17 +29,18 @@ rule translate:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.translate"),
     shell:
-        "python -m alignlens translate --model {input.model:q} --source {input.source:q} --out {output:q}"
+        "python -m alignlens translate --model {input.model:q} --source {input.source:q} --out {output.text:q}"
+        " --pieces {output.pieces:q} --tokens {output.tokens:q}"
         " --beam {params.beam:q} --length-penalty {params.length_penalty:q} --max-ratio {params.max_ratio:q}"
         " --max-offset {params.max_offset:q} --batch-tokens {params.batch_tokens:q} --threads {threads}"
-        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
+        " --journal {output.text:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule force_decode:
     input:
         model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
-        target=side_of("test", 1),
+        source=tokens_of("test", 0),
+        target=tokens_of("test", 1),
     output:
         scores=f"{ROOT}/translations/{MODEL}/forced.json",
         sentences=f"{ROOT}/translations/{MODEL}/forced.tsv",

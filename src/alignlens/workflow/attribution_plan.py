@@ -5,7 +5,7 @@
     attributions/{dataset}/{model}/{seed}/forced/{direction}/cost.json     what methods cost by themselves; first seed
     attributions/{dataset}/{model}/{seed}/forced/bidir/links/              {method}.{extraction}.{combination}.pharaoh
     attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json          all of that model; sentences.npz: by sentence
-    free/{dataset}/{direction}/{model}/{seed}/                             pieces of the translation, its reference.gold
+    free/{dataset}/{direction}/{model}/{seed}/                             what translations are scored against
 
 A decoding is ``forced`` (the reference), ``free`` (the model's own translation) or ``dev``: the reference of the dev
 text, where a study chooses a layer. Links are in the orientation of the dataset, free ones in that of the model.

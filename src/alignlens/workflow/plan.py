@@ -3,9 +3,10 @@
     data/{dataset}/{split}.{side}                                  prepared text, gold, causes
     subwords/{dataset}/                                            BPE models
     pieces/{dataset}/{split}.{side}                                segmented text
-    tokens/{dataset}/{split}.{side}/                               the same as numbers, for training
+    tokens/{dataset}/{split}.{side}/                               the same as numbers: what models read
     models/{dataset}/{direction}/{model}/{seed}/model/             trained translation models
-    translations/{dataset}/{direction}/{model}/{seed}/test.txt     with bleu.json; forced.json scores the reference
+    translations/{dataset}/{direction}/{model}/{seed}/test.txt     with bleu.json; test.pieces and test.tokens/ as they
+                                                                   were generated; forced.json scores the reference
     aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/  stored aligners
     links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh        links: a direction or a symmetrisation
     scores/{dataset}/{aligner}/{text}/{size}/metrics.json          with sentences.npz: counts of every sentence

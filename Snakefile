@@ -5,24 +5,8 @@
 #   snakemake --cores all NAME                                         one study of the configuration, and what it needs
 #   snakemake --workflow-profile profiles/slurm                        everything as Slurm jobs (docs/cluster.md)
 #
-# Paths below results/<preset>/ (made by alignlens.workflow.plan, the only place that knows them):
-#   data/{dataset}/{split}.{side}                                   prepared text and gold links
-#   subwords/{dataset}/  pieces/{dataset}/{split}.{side}            BPE models, segmented text
-#   tokens/{dataset}/{split}.{side}/                                the same as numbers, for training
-#   models/{dataset}/{direction}/{model}/{seed}/model/              trained translation models
-#   translations/{dataset}/{direction}/{model}/{seed}/test.txt      with bleu.json; forced.json scores the reference
-#   aligners/{dataset}/{aligner}/{text}/{size}/{direction}/model/   stored aligners
-#   links/{dataset}/{aligner}/{text}/{size}/{links}.pharaoh         a direction or a symmetrisation
-#   scores/{dataset}/{aligner}/{text}/{size}/metrics.json           with sentences.npz: counts of every sentence
-#   attributions/{dataset}/{model}/{seed}/{decoding}/{direction}/   scores/ and links/ of every method; decoding is
-#                                                                   forced or free, direction also bidir
-#   attributions/{dataset}/{model}/{seed}/forced/{direction}/       with cost.json: what methods cost by themselves
-#   attributions/{dataset}/{model}/{seed}/{decoding}/metrics.json   their AER and entropy; sentences.npz
-#   free/{dataset}/{direction}/{model}/{seed}/                      what free decoding is scored against
-#   encoders/{encoder}/                                             statistics of pretrained encoders; those of ours are
-#                                                                   in encoders/{dataset}/{direction}/{model}/{seed}/
-#   {study}/                                                        a study: its tables, figures, claims.csv
-#   report.html, report/                                            the page; its tables and figures
+# Where everything goes below results/<preset>/: src/alignlens/results/paths.py, by which rules, plan, studies and report
+# make and read their paths.
 from snakemake.utils import min_version
 
 min_version("9.10")

@@ -7,8 +7,8 @@ rule align:
         test=list(text_of("test").values()),
         parent=lambda wildcards: plan.parent_model(**wildcards),
     output:
-        model=directory(f"{ROOT}/aligners/{RUN}/{{direction}}/model"),
-        links=f"{ROOT}/links/{RUN}/{{direction}}.pharaoh",
+        model=directory(f"{ROOT}/{paths.ALIGNER_MODEL}"),
+        links=at(paths.ALIGNER_LINKS, links="{direction}"),
     log:
         f"{ROOT}/aligners/{RUN}/{{direction}}/align.log",
     benchmark:
@@ -39,7 +39,7 @@ rule symmetrize:
         forward=links_of(0),
         backward=links_of(1),
     output:
-        expand(f"{ROOT}/links/{RUN}/{{links}}.pharaoh", links=plan.settings.symmetrizations, allow_missing=True),
+        expand(f"{ROOT}/{paths.ALIGNER_LINKS}", links=plan.settings.symmetrizations, allow_missing=True),
     log:
         f"{ROOT}/links/{RUN}/symmetrize.log",
     benchmark:

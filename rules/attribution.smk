@@ -4,11 +4,11 @@
 
 rule attribute:
     input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        source=attributed_text(0),
-        target=attributed_text(1),
+        model=f"{ROOT}/{paths.TRAINED}",
+        source=attributed(0),
+        target=attributed(1),
     output:
-        directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores"),
+        directory(f"{ROOT}/{paths.ATTRIBUTED}"),
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/attribute.log",
     benchmark:
@@ -35,11 +35,11 @@ rule attribute:
 
 rule extract_links:
     input:
-        scores=f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores",
-        source=attributed_pieces(0),
-        target=attributed_pieces(1),
+        scores=f"{ROOT}/{paths.ATTRIBUTED}",
+        source=attributed(0, paths.PIECES),
+        target=attributed(1, paths.PIECES, paths.TRANSLATED_PIECES),
     output:
-        directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/links"),
+        directory(f"{ROOT}/{paths.METHOD_LINKS}"),
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/extract.log",
     benchmark:
@@ -65,7 +65,7 @@ rule symmetrize_methods:
         forward=lambda wildcards: attributed_links(wildcards, 0),
         backward=lambda wildcards: attributed_links(wildcards, 1),
     output:
-        directory(f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/{{weights}}/{{split}}/forced/bidir/links"),
+        directory(at(paths.METHOD_LINKS, decoding=FORCED, direction="bidir")),
     log:
         f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/{{weights}}/{{split}}/forced/bidir/symmetrize.log",
     benchmark:
@@ -91,13 +91,14 @@ rule score_methods:
         gold=lambda wildcards: [cell.gold for cell in attributed_cells(wildcards)],
         # Known for the words of the reference only, and of generated text only.
         causes=lambda wildcards: [
-            f"{ROOT}/data/{wildcards.dataset}/test.{name}"
+            plan.path(paths.TEXT, dataset=wildcards.dataset, split="test", side=name)
             for name in ("causes", "source")
-            if (wildcards.decoding, wildcards.split) == (FORCED, "test") and plan.dataset(wildcards.dataset).kind == "synthetic"
+            if (wildcards.decoding, wildcards.split) == (FORCED, "test")
+            and plan.dataset(wildcards.dataset).kind == "synthetic"
         ],
     output:
-        metrics=f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
-        sentences=f"{ROOT}/attributions/{ATTRIBUTION}/sentences.npz",
+        metrics=f"{ROOT}/{paths.METHOD_METRICS}",
+        sentences=f"{ROOT}/{paths.METHOD_SENTENCES}",
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/score.log",
     benchmark:

@@ -16,6 +16,7 @@ from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.plan import SIDES, SPLITS, Plan
 from alignlens.workflow.settings import load_settings, read_config
+from alignlens.results import paths
 from alignlens.results.manifest import FILE as MANIFEST
 from alignlens.results.paths import ALIGNER as RUN, ATTRIBUTION, FINAL, FORCED, FREE, MODEL
 from alignlens.studies.registry import study_of
@@ -57,19 +58,29 @@ wildcard_constraints:
     decoding=f"{FORCED}|{FREE}",
 
 
+def at(pattern, **names):
+    """Returns a path with some names filled in and wildcards for the others."""
+    return f"{ROOT}/{pattern.partly(**names)}"
+
+
 def text_of(split):
     """Returns the two sides of a split of the wildcard's dataset."""
-    return {side: f"{ROOT}/data/{{dataset}}/{split}.{side}" for side in SIDES}
+    return {side: at(paths.TEXT, split=split, side=side) for side in SIDES}
 
 
 def side_of(split, place):
     """Returns an input function for the text that the wildcards' model reads (place 0) or writes (place 1)."""
-    return lambda wildcards: f"{ROOT}/data/{wildcards.dataset}/{split}.{model_side(wildcards, place)}"
+    return lambda wildcards: given(paths.TEXT, wildcards, split, place)
 
 
 def tokens_of(split, place):
     """Returns an input function for the token store of that text."""
-    return lambda wildcards: f"{ROOT}/tokens/{wildcards.dataset}/{split}.{model_side(wildcards, place)}"
+    return lambda wildcards: given(paths.TOKENS, wildcards, split, place)
+
+
+def given(pattern, wildcards, split, place):
+    """Returns a file of the side that the wildcards' model reads (place 0) or writes (place 1)."""
+    return plan.path(pattern, dataset=wildcards.dataset, split=split, side=model_side(wildcards, place))
 
 
 def model_side(wildcards, place):
@@ -79,7 +90,7 @@ def model_side(wildcards, place):
 
 def links_of(place):
     """Returns an input function for the links of one direction of the wildcards' aligner run."""
-    return lambda wildcards: f"{ROOT}/links/{RUN}/{plan.directions(wildcards.dataset)[place]}.pharaoh"
+    return lambda wildcards: at(paths.ALIGNER_LINKS, links=plan.directions(wildcards.dataset)[place])
 
 
 def asked(wildcards, **more):
@@ -98,35 +109,23 @@ def weights_of(wildcards):
     return option("--weights", None if wildcards.weights == FINAL else f"snapshots/{int(wildcards.weights):06d}")
 
 
-def attributed_text(place):
-    """Returns an input function for the text that is read (place 0) or explained (place 1).
+def attributed(place, text=paths.TOKENS, translation=paths.TRANSLATED_TOKENS):
+    """Returns an input function for the text that is read (place 0) or explained (place 1), as tokens unless said.
 
-    What is explained is the reference, or the model's own translation.
+    What is explained is the reference, or the model's own translation as it was generated.
     """
 
-    def text(wildcards):
-        own = f"{ROOT}/translations/{MODEL}/test.txt".format(**wildcards)
-        given = side_of(wildcards.split, place)
-        return own if wildcards.decoding == FREE and place == 1 else given(wildcards)
+    def path(wildcards):
+        own = wildcards.decoding == FREE and place == 1
+        return plan.path(translation, **wildcards) if own else given(text, wildcards, wildcards.split, place)
 
-    return text
-
-
-def attributed_pieces(place):
-    """Returns an input function for that text in pieces."""
-
-    def pieces(wildcards):
-        own = f"{ROOT}/free/{MODEL}/test.pieces".format(**wildcards)
-        given = f"{ROOT}/pieces/{wildcards.dataset}/{wildcards.split}.{model_side(wildcards, place)}"
-        return own if wildcards.decoding == FREE and place == 1 else given
-
-    return pieces
+    return path
 
 
 def attributed_links(wildcards, place):
     """Returns the links of all methods for one direction of the wildcards' model, which was given the reference."""
     direction = plan.directions(wildcards.dataset)[place]
-    return f"{ROOT}/attributions/{ATTRIBUTION}/{direction}/links".format(decoding=FORCED, **wildcards)
+    return plan.path(paths.METHOD_LINKS, decoding=FORCED, direction=direction, **wildcards)
 
 
 def attributed_cells(wildcards):

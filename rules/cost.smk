@@ -3,11 +3,11 @@
 
 rule measure_cost:
     input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
-        target=side_of("test", 1),
+        model=f"{ROOT}/{paths.TRAINED}",
+        source=tokens_of("test", 0),
+        target=tokens_of("test", 1),
     output:
-        f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/final/test/forced/{{direction}}/cost.json",
+        at(paths.METHOD_COST, weights=FINAL, split="test", decoding=FORCED),
     log:
         f"{ROOT}/attributions/{{dataset}}/{{model}}/{{seed}}/final/test/forced/{{direction}}/cost.log",
     benchmark:

@@ -1,9 +1,7 @@
 # Datasets: fetched or generated, verified, cleaned. Which files a dataset has depends on its kind.
-PREPARED = [*expand(f"{ROOT}/data/{{{{dataset}}}}/{{split}}.{{side}}", split=SPLITS, side=SIDES)]
-PREPARED += [f"{ROOT}/data/{{dataset}}/preparation.json"]
-GOLD = [f"{ROOT}/data/{{dataset}}/test.gold"]
-DEV_GOLD = [f"{ROOT}/data/{{dataset}}/dev.gold"]
-CAUSES = [f"{ROOT}/data/{{dataset}}/{name}" for name in ("dev.causes", "test.causes")]
+PREPARED = [at(paths.TEXT, split=split, side=side) for split in SPLITS for side in SIDES] + [at(paths.PREPARED)]
+GOLD, DEV_GOLD = ([at(paths.TEXT, split=split, side="gold")] for split in ("test", "dev"))
+CAUSES = [at(paths.TEXT, split=split, side="causes") for split in ("dev", "test")]
 
 
 rule prepare_text:

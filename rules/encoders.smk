@@ -11,7 +11,7 @@ if ENCODERS is not None:
         input:
             text=ENCODERS.text or [],
         output:
-            directory(f"{ROOT}/encoders/{{encoder}}"),
+            directory(f"{ROOT}/{paths.PRETRAINED_ENCODER}"),
         log:
             f"{ROOT}/encoders/{{encoder}}.log",
         benchmark:
@@ -38,11 +38,11 @@ if ENCODERS is not None:
 
     rule model_encoder:
         input:
-            model=f"{ROOT}/models/{MODEL}/model",
-            source=side_of("test", 0),
+            model=f"{ROOT}/{paths.TRAINED}",
+            source=tokens_of("test", 0),
             counts=tokens_of("train", 0),
         output:
-            directory(f"{ROOT}/encoders/{MODEL}"),
+            directory(f"{ROOT}/{paths.MODEL_ENCODER}"),
         log:
             f"{ROOT}/encoders/{MODEL}.log",
         benchmark:

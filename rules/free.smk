@@ -1,36 +1,12 @@
-# What is needed to attribute a model's own translation: its pieces, and links to score against, those of the online
-# aligner; intersection sure, the rest of the union possible. All in the model's orientation: what it read comes first.
-
-
-rule segment_translation:
-    input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        text=f"{ROOT}/translations/{MODEL}/test.txt",
-    output:
-        f"{ROOT}/free/{MODEL}/test.pieces",
-    log:
-        f"{ROOT}/free/{MODEL}/segment.log",
-    benchmark:
-        f"{ROOT}/benchmarks/segment_translation/{MODEL}.tsv"
-    conda:
-        "../envs/alignlens.yaml"
-    resources:
-        mem_mb=grows(2000),
-        runtime=grows(30),
-    params:
-        about=lambda wildcards: about(wildcards),
-        code=code_version("alignlens.cli.subwords"),
-    shell:
-        # The model's own copy of the subwords: the pieces it is fed when its translation is attributed.
-        "python -m alignlens subwords segment --model {input.model:q}/target.model --input {input.text:q}"
-        " --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
+# What a model's own translation is scored against: links of the online aligner; intersection sure, the rest of the union
+# possible. All in the model's orientation: what it read comes first.
 
 
 rule free_links:
     input:
         aligner=lambda wildcards: plan.attribution.aligner(wildcards.dataset, wildcards.direction, 0),
         source=side_of("test", 0),
-        target=f"{ROOT}/translations/{MODEL}/test.txt",
+        target=f"{ROOT}/{paths.TRANSLATION}",
     output:
         f"{ROOT}/free/{MODEL}/forward.pharaoh",
     log:
@@ -57,7 +33,7 @@ use rule free_links as free_links_reverse with:
     input:
         aligner=lambda wildcards: plan.attribution.aligner(wildcards.dataset, wildcards.direction, 1),
         source=side_of("test", 0),
-        target=f"{ROOT}/translations/{MODEL}/test.txt",
+        target=f"{ROOT}/{paths.TRANSLATION}",
     output:
         f"{ROOT}/free/{MODEL}/reverse.pharaoh",
     log:
@@ -75,7 +51,7 @@ rule free_reference:
         forward=f"{ROOT}/free/{MODEL}/forward.pharaoh",
         backward=f"{ROOT}/free/{MODEL}/reverse.pharaoh",
     output:
-        f"{ROOT}/free/{MODEL}/reference.gold",
+        f"{ROOT}/{paths.FREE_GOLD}",
     log:
         f"{ROOT}/free/{MODEL}/reference.log",
     benchmark:

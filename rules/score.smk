@@ -3,18 +3,18 @@
 
 rule score:
     input:
-        gold=f"{ROOT}/data/{{dataset}}/test.gold",
+        gold=at(paths.TEXT, split="test", side="gold"),
         text=list(text_of("test").values()),
         links=lambda wildcards: [
-            f"{ROOT}/links/{RUN}/{links}.pharaoh".format(**wildcards) for links in plan.links_of(wildcards.dataset)
+            at(paths.ALIGNER_LINKS, links=links, **wildcards) for links in plan.links_of(wildcards.dataset)
         ],
         models=lambda wildcards: [
-            f"{ROOT}/aligners/{RUN}/{direction}/model".format(**wildcards)
+            at(paths.ALIGNER_MODEL, direction=direction, **wildcards)
             for direction in plan.directions(wildcards.dataset)
         ],
     output:
-        metrics=f"{ROOT}/scores/{RUN}/metrics.json",
-        sentences=f"{ROOT}/scores/{RUN}/sentences.npz",
+        metrics=f"{ROOT}/{paths.ALIGNER_METRICS}",
+        sentences=f"{ROOT}/{paths.ALIGNER_SENTENCES}",
     log:
         f"{ROOT}/scores/{RUN}/score.log",
     benchmark:

@@ -42,7 +42,7 @@ rule gather_scores:
             allow_missing=True,
         ),
     output:
-        directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores"),
+        directory(f"{ROOT}/{paths.ATTRIBUTED}"),
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/gather.log",
     benchmark:
@@ -92,8 +92,8 @@ rule gather_metrics:
             allow_missing=True,
         ),
     output:
-        metrics=f"{ROOT}/attributions/{ATTRIBUTION}/metrics.json",
-        sentences=f"{ROOT}/attributions/{ATTRIBUTION}/sentences.npz",
+        metrics=f"{ROOT}/{paths.METHOD_METRICS}",
+        sentences=f"{ROOT}/{paths.METHOD_SENTENCES}",
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/gather.log",
     benchmark:

@@ -5,7 +5,7 @@ rule train_subwords:
     input:
         **text_of("train"),
     output:
-        directory(f"{ROOT}/subwords/{{dataset}}"),
+        directory(f"{ROOT}/{paths.SUBWORDS}"),
     log:
         f"{ROOT}/subwords/{{dataset}}.log",
     benchmark:
@@ -29,11 +29,11 @@ rule train_subwords:
 
 rule segment:
     input:
-        models=f"{ROOT}/subwords/{{dataset}}",
-        text=f"{ROOT}/data/{{dataset}}/{{split}}.{{side}}",
+        models=f"{ROOT}/{paths.SUBWORDS}",
+        text=f"{ROOT}/{paths.TEXT}",
     output:
-        pieces=f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}",
-        tokens=directory(f"{ROOT}/tokens/{{dataset}}/{{split}}.{{side}}"),
+        pieces=f"{ROOT}/{paths.PIECES}",
+        tokens=directory(f"{ROOT}/{paths.TOKENS}"),
     log:
         f"{ROOT}/pieces/{{dataset}}/{{split}}.{{side}}.log",
     benchmark:

@@ -9,10 +9,10 @@ rule train:
         dev_source=tokens_of("dev", 0),
         dev_target=tokens_of("dev", 1),
         dev_text=side_of("dev", 1),
-        subwords=f"{ROOT}/subwords/{{dataset}}",
+        subwords=f"{ROOT}/{paths.SUBWORDS}",
         start=lambda wildcards: plan.start_of(**wildcards),
     output:
-        directory(f"{ROOT}/models/{MODEL}/model"),
+        directory(f"{ROOT}/{paths.TRAINED}"),
     log:
         f"{ROOT}/models/{MODEL}/train.log",
     benchmark:

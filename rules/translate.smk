@@ -1,12 +1,15 @@
-# The test text through every trained model: translated by beam search and scored, and its reference force-decoded.
+# The test text through every trained model: translated by beam search and scored, and its reference force-decoded. The
+# pieces of a translation are kept as they were generated, to be explained.
 
 
 rule translate:
     input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
+        model=f"{ROOT}/{paths.TRAINED}",
+        source=tokens_of("test", 0),
     output:
-        f"{ROOT}/translations/{MODEL}/test.txt",
+        text=f"{ROOT}/{paths.TRANSLATION}",
+        pieces=f"{ROOT}/{paths.TRANSLATED_PIECES}",
+        tokens=directory(f"{ROOT}/{paths.TRANSLATED_TOKENS}"),
     log:
         f"{ROOT}/translations/{MODEL}/translate.log",
     benchmark:
@@ -26,19 +29,20 @@ rule translate:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.translate"),
     shell:
-        "python -m alignlens translate --model {input.model:q} --source {input.source:q} --out {output:q}"
+        "python -m alignlens translate --model {input.model:q} --source {input.source:q} --out {output.text:q}"
+        " --pieces {output.pieces:q} --tokens {output.tokens:q}"
         " --beam {params.beam:q} --length-penalty {params.length_penalty:q} --max-ratio {params.max_ratio:q}"
         " --max-offset {params.max_offset:q} --batch-tokens {params.batch_tokens:q} --threads {threads}"
-        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
+        " --journal {output.text:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 
 rule force_decode:
     input:
-        model=f"{ROOT}/models/{MODEL}/model",
-        source=side_of("test", 0),
-        target=side_of("test", 1),
+        model=f"{ROOT}/{paths.TRAINED}",
+        source=tokens_of("test", 0),
+        target=tokens_of("test", 1),
     output:
-        scores=f"{ROOT}/translations/{MODEL}/forced.json",
+        scores=f"{ROOT}/{paths.FORCED_SCORES}",
         sentences=f"{ROOT}/translations/{MODEL}/forced.tsv",
     log:
         f"{ROOT}/translations/{MODEL}/force.log",
@@ -62,10 +66,10 @@ rule force_decode:
 
 rule score_bleu:
     input:
-        hypothesis=f"{ROOT}/translations/{MODEL}/test.txt",
+        hypothesis=f"{ROOT}/{paths.TRANSLATION}",
         reference=side_of("test", 1),
     output:
-        f"{ROOT}/translations/{MODEL}/bleu.json",
+        f"{ROOT}/{paths.BLEU}",
     log:
         f"{ROOT}/translations/{MODEL}/bleu.log",
     benchmark:

@@ -106,6 +106,12 @@ def text_of(direction: str = "xa-xb") -> list[str]:
     return ["--source", f"{DATA}/test.{source}", "--target", f"{DATA}/test.{target}"]
 
 
+def tokens_of(direction: str = "xa-xb") -> list[str]:
+    """The same as token stores."""
+    source, target = sides(direction)
+    return ["--source", f"{TOKENS}/test.{source}", "--target", f"{TOKENS}/test.{target}"]
+
+
 def aligner(name: str, direction: str = "xa-xb", place: str = R) -> list[str]:
     """The command that trains an aligner and applies it."""
     run_of = f"tiny/{name}/offline/all"
@@ -129,7 +135,7 @@ def attribute(direction: str = "xa-xb", out: str = "", shard: str = "1/1") -> li
     model = f"{R}/models/tiny/{direction}/transformer/1/model"
     asked = ["--methods", *METHODS, "--shard", shard, "--threads", "1"]
     about = {"direction": direction, "model": "transformer", "seed": "1", "decoding": "forced"}
-    return step("attribute", "--model", model, *text_of(direction), *asked, "--out", out, journal=out, **about)
+    return step("attribute", "--model", model, *tokens_of(direction), *asked, "--out", out, journal=out, **about)
 
 
 def extract(direction: str = "xa-xb", out: str = "") -> list[str]:
@@ -189,9 +195,10 @@ def commands() -> Iterator[list[str]]:
     place = f"{R}/translations/{MODEL}"
     model = ["--model", MODEL_FOLDER]
     text = f"{place}/test.txt"
-    yield step("translate", *model, "--source", f"{DATA}/test.source", "--out", text, journal=text, **about)
+    generated = ["--out", text, "--pieces", f"{place}/test.pieces", "--tokens", f"{place}/test.tokens"]
+    yield step("translate", *model, *tokens_of()[:2], *generated, journal=text, **about)
     forced = ["--out", f"{place}/forced.json", "--per-sentence", f"{place}/forced.tsv"]
-    yield step("force", *model, *text_of(), *forced, journal=f"{place}/forced.json", **about)
+    yield step("force", *model, *tokens_of(), *forced, journal=f"{place}/forced.json", **about)
     bleu = ["--hypothesis", text, "--reference", f"{DATA}/test.target", "--tokenize", "none", "--samples", "20"]
     yield step("bleu", *bleu, "--out", f"{place}/bleu.json", journal=f"{place}/bleu.json", **about)
     for name in ALIGNERS:
@@ -213,9 +220,9 @@ def commands() -> Iterator[list[str]]:
         yield score_methods(f"{ATTRIBUTION}/metrics.shards/{shard}.json", f"{shard}/2")
     cost = f"{ATTRIBUTION}/xa-xb/cost.json"
     asked = ["--methods", "attention", "--sentences", "2", "--seconds", "0.1", "--threads", "1"]
-    yield step("cost", *model, *text_of(), *asked, "--out", cost, journal=cost, **about)
+    yield step("cost", *model, *tokens_of(), *asked, "--out", cost, journal=cost, **about)
     out = f"{R}/encoders/{MODEL}"
-    counts = ["--source", f"{DATA}/test.source", "--counts", f"{TOKENS}/train.source", "--sequences", "12"]
+    counts = [*tokens_of()[:2], "--counts", f"{TOKENS}/train.source", "--sequences", "12"]
     yield step("encoder", *model, *counts, "--out", out, journal=out, **about)
     yield ["study", STUDY, "--results", R, "--out", f"{R}/{STUDY}", "--about", '{"preset": "tiny"}']
 

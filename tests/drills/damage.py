@@ -61,6 +61,8 @@ def _readers() -> Iterator[Reader]:
     best = [f"{MODEL_FOLDER}/best.safetensors"]
     yield Reader("translate best", [*translated, "--weights", "best"], best, others=away)
     yield Reader("translate", translated, [f"{DATA}/test.source"], others=("test", "dev"))
+    stores = [f"{TOKENS}/test.source", f"{TOKENS}/test.target"]
+    yield Reader("attribute", bench_files.attribute(out="new"), stores, others=("test", "dev"))
     yield Reader("extract", bench_files.extract(out="new"), [SCORES], others=away)
     pieces = [f"{PIECES}/test.source", f"{PIECES}/test.target"]
     yield Reader("extract", bench_files.extract(out="new"), pieces, others=turned)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import bench
-from bench import ATTRIBUTION, DATA, LINKS, MODEL_FOLDER, PIECES, SCORES, SUBWORDS, TOKENS, R
+from bench import ATTRIBUTION, DATA, LINKS, MODEL, MODEL_FOLDER, PIECES, SCORES, SUBWORDS, TOKENS, R
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -276,6 +276,23 @@ GOODS = (
         | {"--seed": COUNT, "--about": JSON},
     ),
     Good(
+        "translate tokens",
+        (
+            "translate",
+            "--model",
+            MODEL_FOLDER,
+            *bench.tokens_of()[:2],
+            "--out",
+            "new/text",
+            "--pieces",
+            "new/pieces",
+            "--tokens",
+            "new/tokens",
+        ),
+        {"--pieces": OUT_FILE, "--tokens": OUT_FOLDER},
+        f"{R}/translations/{MODEL}/test.tokens",
+    ),
+    Good(
         "force",
         ("force", "--model", MODEL_FOLDER, *bench.text_of(), "--out", "new/f.json", "--per-sentence", "new/f.tsv"),
         {**_MODEL, **_PAIR, "--out": OUT_FILE, "--per-sentence": OUT_FILE, "--about": JSON},
@@ -308,6 +325,11 @@ GOODS = (
         ("attribute", "--model", MODEL_FOLDER, *bench.text_of(), "--methods", "attention", "--out", "new"),
         {**_MODEL, **_PAIR, "--out": OUT_FOLDER, "--adaptive": REAL, "--shard": COUNT, "--about": JSON},
         SCORES,
+    ),
+    Good(
+        "attribute tokens",
+        ("attribute", "--model", MODEL_FOLDER, *bench.tokens_of(), "--methods", "attention", "--out", "new"),
+        {"--source": FOLDER, "--target": FOLDER},
     ),
     Good(
         "attribute gather",

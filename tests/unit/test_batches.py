@@ -27,7 +27,7 @@ B, E, P = BEGIN_ID, END_ID, PADDING_ID
 
 
 def write(folder: Path, sentences: list[list[int]]) -> TokenStore:
-    with TokenWriter(folder, VOCABULARY) as writer:
+    with TokenWriter(folder, VOCABULARY, "bpe") as writer:
         for sentence in sentences:
             writer.append(sentence)
     return TokenStore.open(folder)

@@ -151,18 +151,14 @@ def test_scores_are_written_with_the_links(folder: Path, files: Path, capsys: py
     assert (read_links("plain").keys == scored.keys).all()
 
 
-def test_without_a_target_the_model_translates_first(
-    folder: Path, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_target_the_model_translates_first(folder: Path, files: Path) -> None:
     mine = ["--source", "source", "--method", "grad", "--translation-out", "mine", *SHORT]
     assert call(folder, "align", *mine, "--out", "links") == 0
     assert call(folder, "translate", "--source", "source", "--out", "translation", *SHORT) == 0
     assert (files / "mine").read_bytes() == (files / "translation").read_bytes()
-    capsys.readouterr()
-    assert call(folder, "align", "--source", "source", "--target", "translation", "--method", "grad") == 0
-    links = capsys.readouterr().out
-    assert links == (files / "links").read_text()
-    assert links.strip()
+    lengths = [[len(line.split()) for line in (files / name).read_text().splitlines()] for name in ("source", "mine")]
+    links = read_links("links", 0, *lengths)
+    assert len(set(zip(links.sentence.tolist(), links.target.tolist(), strict=True))) == sum(lengths[1])
 
 
 def test_standard_input_and_output(folder: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_our_own_model(model: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("der hund , die katze .\n\nein hund z.b. schläft ..\n")
     segmenter = Segmenter.load(model / "source.model")
-    with TokenWriter(tmp_path / "store", len(segmenter)) as store:
+    with TokenWriter(tmp_path / "store", len(segmenter), segmenter.checksum) as store:
         for line in SOURCE:
             store.append(segmenter.segment(line).ids)
     arguments = ["encoder", "--model", str(model), "--source", str(text), "--out", str(tmp_path / "out")]

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from alignlens.cli.main import main
 from alignlens.corpora.tokens import TokenStore
 from alignlens.errors import AlignlensError, ConfigError, InputError, ToolError
+from alignlens.io.atomic import write_lines
 from alignlens.io.text import read_lines, words
 from alignlens.subwords import spans
 from alignlens.subwords.sentencepiece_bpe import BpeSettings, check_special_ids, train, train_pair
-from alignlens.subwords.spans import Segmenter, join, word_of_piece
+from alignlens.subwords.spans import Segmenter, join, line_of, word_of_piece
 
 ORDINARY = ["der", "hund", "läuft", "über", "die", "straße", "schlafende", "katzen", ",", ".", "haus", "häuser"]
 EXOTIC = [
@@ -90,10 +91,41 @@ def test_spans_of_anything_a_model_may_write_agree_with_the_joined_line(
     owner, line = word_of_piece(pieces), join(pieces)
     assert len(owner) == len(pieces)
     assert owner == sorted(owner)
-    if line:
-        assert owner[-1] + 1 == len(words(line))
-        assert set(owner) == set(range(len(words(line))))
+    spelled = words(line)
+    assert set(owner) == (set(range(len(spelled))) if spelled else {-1} if pieces else set())
+    for number, word in enumerate(spelled):
+        assert join([piece for piece, mine in zip(pieces, owner, strict=True) if mine == number]) == word
     assert "\n" not in line
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_generated_lines_keep_their_words_in_a_file(
+    segmenter: Segmenter, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    likely = [
+        "▁",
+        "▁der",
+        "<0x0D>",
+        "<0x0A>",
+        "<0xEF>",
+        "<0xBB>",
+        "<0xBF>",
+        "<0xC2>",
+        "<0x85>",
+        "<0x1F>",
+        "<0x8B>",
+        "e",
+    ]
+    piece = st.one_of(st.sampled_from(likely), st.sampled_from(segmenter.vocabulary[4:]))
+    generated = data.draw(st.lists(st.lists(piece, max_size=9), min_size=1, max_size=4))
+    path = tmp_path_factory.mktemp("generated") / "text"
+    write_lines(path, map(line_of, generated))
+    found = read_lines(path)
+    assert len(found) == len(generated)
+    for line, pieces in zip(found, generated, strict=True):
+        assert len(words(line)) == max(word_of_piece(pieces), default=-1) + 1
+        assert line == line_of(pieces)
 
 
 def test_first_piece_has_a_mark_only_with_the_dummy_prefix(segmenter: Segmenter) -> None:
@@ -109,6 +141,17 @@ def test_known_answers() -> None:
     assert word_of_piece(["▁", "▁a"]) == [0, 0]
     assert word_of_piece(["▁a", "▁"]) == [0, 0]
     assert word_of_piece([]) == []
+    assert word_of_piece(["▁", "▁"]) == [-1, -1]
+    assert word_of_piece(["<0x20>", "▁", "▁", "a"]) == [0, 1, 1, 1]
+    assert word_of_piece(["▁▁", "a▁b"]) == [0, 0]
+    assert join(["▁", "▁"]) == line_of([]) == ""
+    assert join(["<0x20>", "▁", "▁", "a"]) == "\ufffd a"
+    assert join(["▁▁", "a▁b"]) == "▁a▁b"
+    assert join(["▁a", "▁<unk>", "</s>"]) == "a <unk></s>"
+    assert join(["▁", "<0xC3>", "▁", "<0xA4>"]) == "\ufffd \ufffd"
+    assert join(["▁a", "▁", "<0x0D>"]) == "a \r"
+    assert line_of(["▁a", "▁", "<0x0D>"]) == "a \ufffd"
+    assert line_of(["<0xEF>", "<0xBB>", "<0xBF>", "▁a"]) == "\ufffd a"
     assert join(["▁a", "<0xC3>", "<0xA4>", "▁b"]) == "aä b"
     assert join(["▁a", "<0x20>"]) == "a\ufffd"
     assert join(["▁a", "<0xC3>", "▁b"]) == "a\ufffd b"

@@ -12,6 +12,7 @@ from tiny_folder import SMALL, SOURCE, TARGET, write_folder
 from alignlens.corpora.tokens import TokenStore, TokenWriter
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.forced import force_all
+from alignlens.decoding.given import Given
 from alignlens.decoding.settings import BeamSettings, SamplingSettings
 from alignlens.decoding.translate import TrainedModel, decode, translate
 from alignlens.errors import InputError
@@ -51,7 +52,7 @@ def test_draws_belong_to_the_place_in_the_text() -> None:
 
 
 def test_a_token_store_is_as_good_as_lists(tmp_path: Path) -> None:
-    with TokenWriter(tmp_path / "store", 7) as writer:
+    with TokenWriter(tmp_path / "store", 7, "bpe") as writer:
         for ids in SOURCES:
             writer.append(ids)
     model = TableModel(5)
@@ -65,9 +66,9 @@ def test_a_token_store_is_as_good_as_lists(tmp_path: Path) -> None:
 def test_a_model_folder_turns_words_into_ids_and_back(tmp_path: Path) -> None:
     trained = TrainedModel.load(write_folder(tmp_path / "model"))
     assert not trained.model.training
-    ids = trained.target_ids(TARGET, "target")
-    assert [trained.text(pieces) for pieces in ids] == TARGET
-    assert all(max(pieces) < trained.spec.source_vocab for pieces in trained.source_ids(SOURCE, "source"))
+    ids = trained.target_ids(Given("target", TARGET))
+    assert [trained.text(ids[number]) for number in range(len(ids))] == TARGET
+    assert trained.source_ids(Given("source", SOURCE)).gather(np.arange(4))[0].max() < trained.spec.source_vocab
     other = TrainedModel.load(tmp_path / "model", "best")
     assert not all(
         (one == two).all() for one, two in zip(trained.model.parameters(), other.model.parameters(), strict=True)
@@ -77,7 +78,7 @@ def test_a_model_folder_turns_words_into_ids_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("architecture", SMALL)
 def test_forced_scores_of_what_was_found_are_those_of_the_search(tmp_path: Path, architecture: str) -> None:
     trained = TrainedModel.load(write_folder(tmp_path / "model", architecture))
-    sources = trained.source_ids(SOURCE, "source")
+    sources = trained.source_ids(Given("source", SOURCE))
     found = decode(trained.model, sources, BeamSettings(3, max_ratio=0, max_offset=7, n_best=2))
     drawn = decode(trained.model, sources, SamplingSettings(2, 1.3, max_ratio=0, max_offset=7))
     for hypotheses in zip(*found, strict=True), zip(*drawn, strict=True):
@@ -102,4 +103,4 @@ def test_a_folder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) 
 def test_a_sentence_without_positions_is_named_by_file_and_line(tmp_path: Path) -> None:
     trained = TrainedModel.load(write_folder(tmp_path / "model", "fconv"))
     with pytest.raises(InputError, match=r"^text\.de:2: \d+ pieces; this model has positions for 31 at most"):
-        trained.source_ids(["der hund", "der hund " * 40], "text.de")
+        trained.source_ids(Given("text.de", ["der hund", "der hund " * 40]))

@@ -51,7 +51,7 @@ class CopyTask:
         segmenter = Segmenter.load(folder / "bpe" / "source.model")
         for split, text in {"train": lines[11:], "dev": lines[:11]}.items():
             (folder / f"{split}.txt").write_text("\n".join(text) + "\n")
-            with TokenWriter(folder / split, len(segmenter)) as store:
+            with TokenWriter(folder / split, len(segmenter), segmenter.checksum) as store:
                 for line in read_lines(folder / f"{split}.txt"):
                     store.append(segmenter.segment(line).ids)
         return cls(folder)

@@ -14,6 +14,10 @@ from throwaway import TINY, Run, Workspace
 
 from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution.registry import METHODS
+from alignlens.corpora.tokens import TokenStore
+from alignlens.io.matrices import Matrices
+from alignlens.io.text import read_lines, words
+from alignlens.subwords.spans import Segmenter, line_of
 
 pytestmark = pytest.mark.workflow
 STUDIES = ("ding2019_study", "kobayashi2020_study")
@@ -55,6 +59,19 @@ def test_every_method_is_scored_with_the_reference_and_with_the_models_own_trans
             "smoothed_attention",
         }
         assert "attention,layer=0,head=0" in {row["method"] for row in free["rows"]}
+
+
+def test_a_models_own_translation_is_explained_in_the_pieces_that_it_generated(finished: Workspace) -> None:
+    for direction in ("xa-xb", "xb-xa"):
+        for model in ("transformer", "lstm"):
+            folder = finished.results / "translations/tiny" / direction / model / "1"
+            generated = TokenStore.open(folder / "test.tokens")
+            segmenter = Segmenter.load(finished.results / "models/tiny" / direction / model / "1/model/target.model")
+            pieces = [segmenter.pieces_of(generated[number]) for number in range(30)]
+            assert [words(line) for line in read_lines(folder / "test.pieces")] == pieces
+            assert [line_of(line) for line in pieces] == read_lines(folder / "test.txt")
+            scores = finished.results / "attributions/tiny" / model / "1/free" / direction / "scores"
+            assert Matrices.open(scores).shapes[:, 0].tolist() == [len(line) + 1 for line in pieces]
 
 
 def test_methods_are_compared_with_what_they_cost(finished: Workspace) -> None:

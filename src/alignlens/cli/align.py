@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from alignlens.attribution.registry import Method
+    from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
-
-    Ids = list[list[int]]
 
 OUTPUTS = Outputs(files=("out", "translation_out"))
 _STANDARD = "-"
@@ -94,17 +94,18 @@ def run(args: argparse.Namespace) -> None:
         out = _opened(stack, args.out)
         translation = _opened(stack, args.translation_out) if args.translation_out else None
         first = 0
-        for lines, translated in _windows(source, target):
-            source_ids = trained.source_ids(lines, source, first + 1)
-            if translated is None:
-                translated = _translate(trained, source_ids, beam, args.batch_tokens)
-            target_ids = trained.target_ids(translated, target or f"{source}, translated", first + 1)
+        for given, reference in _windows(source, target):
+            source_ids = trained.source_ids(given)
+            if reference is None:
+                target_ids = _translated(trained, source_ids, beam, args.batch_tokens)
+            else:
+                target_ids = trained.target_ids(reference)
             for line in _link_lines(trained, source_ids, target_ids, method, first, args, progress):
                 out.write(line + "\n")
                 links += len(line.split())
             if translation is not None:
-                translation.writelines(f"{line}\n" for line in translated)
-            first += len(lines)
+                translation.writelines(f"{trained.text(target_ids[k])}\n" for k in range(len(target_ids)))
+            first += len(given)
     if args.json:
         print(json.dumps({"sentences": first, "links": links, "method": method.text}))
 
@@ -138,15 +139,17 @@ def _count(source: str, target: str | None) -> int | None:
     return counts[0]
 
 
-def _windows(source: str, target: str | None) -> Iterator[tuple[list[str], list[str] | None]]:
+def _windows(source: str, target: str | None) -> Iterator[tuple[Given, Given | None]]:
     """Yields some lines of the source and those of the target that belong to them."""
+    from alignlens.decoding.given import Given
+
     sources = stream_lines(source)
     targets = stream_lines(target) if target is not None else None
     done = 0
     while True:
         lines = list(islice(sources, _WINDOW))
-        others = list(islice(targets, _WINDOW)) if targets is not None else None
-        if others is not None and len(others) != len(lines):
+        others = list(islice(targets, _WINDOW)) if targets is not None else lines
+        if len(others) != len(lines):
             shorter, longer = (source, target) if len(lines) < len(others) else (target, source)
             end = done + min(len(lines), len(others))
             raise InputError(
@@ -157,21 +160,23 @@ def _windows(source: str, target: str | None) -> Iterator[tuple[list[str], list[
             )
         if not lines:
             return
-        yield lines, others
+        yield Given(source, lines, done + 1), None if target is None else Given(target, others, done + 1)
         done += len(lines)
 
 
-def _translate(trained: TrainedModel, source_ids: Ids, beam: BeamSettings, tokens: int) -> list[str]:
+def _translated(trained: TrainedModel, source_ids: TokenStore, beam: BeamSettings, tokens: int) -> TokenStore:
+    """Returns the pieces that the model writes: they are what is explained, not the text that they spell."""
+    from alignlens.decoding.sentences import stored
     from alignlens.decoding.translate import translate
 
     found = translate(trained.model, source_ids, beam, tokens=tokens, source_begin=trained.spec.source_begin)
-    return [trained.text(hypothesis.ids) for hypothesis in found]
+    return stored([hypothesis.ids for hypothesis in found])
 
 
 def _link_lines(
     trained: TrainedModel,
-    source_ids: Ids,
-    target_ids: Ids,
+    source_ids: TokenStore,
+    target_ids: TokenStore,
     method: Method,
     first: int,
     args: argparse.Namespace,

@@ -15,11 +15,10 @@ from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import real
 from alignlens.cli.paths import Outputs
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
-from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
+from alignlens.cli.trained import SHARED, add_compute, add_model, add_texts, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE
 from alignlens.io.progress import Progress
-from alignlens.io.text import read_parallel
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from alignlens.attribution.registry import Method
+    from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.translate import TrainedModel
     from alignlens.tracking.journal import Run
 
@@ -40,8 +40,7 @@ _WORK = ("model", "source", "target", "methods")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
-    parser.add_argument("--source", metavar="FILE", help="tokenised text, plain or gzip")
-    parser.add_argument("--target", metavar="FILE", help="its translation, whose pieces are to be explained")
+    add_texts(parser, "whose pieces are to be explained", required=False)
     parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
     add_adaptive(parser)
@@ -99,7 +98,9 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
     check_adaptive(args.adaptive)
     shard = shard_of(args.shard)
     methods = parse_all(args.methods)
-    source, target = read_parallel(args.source, args.target)
+    from alignlens.decoding.given import open_pair
+
+    source, target = open_pair(args.source, args.target)
     with Journal(args.journal) as journal:
         params = {
             "weights": args.weights,
@@ -110,9 +111,8 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
         check_architectures(methods, [trained.spec.architecture])
-        ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
-        del source, target
-        result = _write_scores(args, about, trained, ids, methods, shard, _Watch(journal, record))
+        texts = trained.source_ids(source), trained.target_ids(target)
+        result = _write_scores(args, about, trained, texts, methods, shard, _Watch(journal, record))
         record.metrics(result)
         record.artifact(args.out / "facts.json")
     return result
@@ -122,7 +122,7 @@ def _write_scores(
     args: argparse.Namespace,
     about: dict[str, Any],
     trained: TrainedModel,
-    ids: tuple[list[list[int]], list[list[int]]],
+    texts: tuple[TokenStore, TokenStore],
     methods: list[Method],
     shard: tuple[int, int],
     watch: _Watch,
@@ -135,13 +135,14 @@ def _write_scores(
     from alignlens.io.matrices import SENTENCES, MatrixWriter
 
     begin = trained.spec.source_begin
-    numbers = numbers_of(*ids, shard)
-    shapes = np.array([(len(ids[1][k]) + 1, len(ids[0][k]) + 1 + begin) for k in numbers], np.int64).reshape(-1, 2)
+    source, target = texts
+    numbers = numbers_of(source, target, shard)
+    shapes = np.stack([target.lengths(numbers) + 1, source.lengths(numbers) + 1 + begin], axis=1)
     names = [method.text for method in methods]
     of_prefix = [name for method in methods for name in method.matrices[1:]]
     facts: dict[str, Any] = {
         "methods": names,
-        SENTENCES: len(ids[0]),
+        SENTENCES: len(source),
         # Without the part: the facts of all parts are the same.
         "model": {key: value for key, value in about.items() if key != "shard"} | {"weights": args.weights},
         "decoding": about.get("decoding", "forced"),
@@ -156,7 +157,8 @@ def _write_scores(
     ):
         found = attribute(
             trained.model,
-            *ids,
+            source,
+            target,
             methods,
             tokens=args.batch_tokens,
             source_begin=begin,

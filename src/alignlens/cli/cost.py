@@ -16,18 +16,18 @@ from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import add_compute, add_model, check_compute, load, workers
+from alignlens.cli.trained import add_compute, add_model, add_texts, check_compute, load, workers
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.io.limits import SECONDS, SENTENCES
 from alignlens.io.progress import Progress
-from alignlens.io.text import read_parallel
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
     from alignlens.attribution.registry import Method
+    from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.translate import TrainedModel
 
 OUTPUTS = Outputs(files=("out",))
@@ -39,8 +39,7 @@ _MEASURED = ("seconds_per_100", "forward_passes", "backward_passes", "sentences"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip")
-    parser.add_argument("--target", required=True, metavar="FILE", help="its translation")
+    add_texts(parser, "to be explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )
@@ -79,14 +78,16 @@ def run(args: argparse.Namespace) -> None:
             raise ConfigError(f"--{option} {getattr(args, option):g}: must be more than 0")
     about = about_of(args)
     methods = parse_all(args.methods)
-    source, target = read_parallel(args.source, args.target)
+    from alignlens.decoding.given import open_pair
+
+    source, target = open_pair(args.source, args.target)
     with Journal(args.journal) as journal:
         params = {"weights": args.weights, "methods": len(methods), "sentences": args.sentences}
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
         check_architectures(methods, [trained.spec.architecture])
-        ids = trained.source_ids(source, args.source), trained.target_ids(target, args.target)
-        result = {**about, **_facts(args, trained), "methods": _measured(args, trained, ids, methods)}
+        texts = trained.source_ids(source), trained.target_ids(target)
+        result = {**about, **_facts(args, trained), "methods": _measured(args, trained, texts, methods)}
         if args.out:
             write_json(args.out, result)
             record.artifact(args.out)
@@ -98,12 +99,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _measured(
-    args: argparse.Namespace, trained: TrainedModel, ids: tuple[list[list[int]], list[list[int]]], methods: list[Method]
+    args: argparse.Namespace, trained: TrainedModel, texts: tuple[TokenStore, TokenStore], methods: list[Method]
 ) -> list[dict[str, Any]]:
     from alignlens.attribution.cost import measure
 
-    count = min(args.sentences, len(ids[0]))
-    source, target = ([side[k * len(side) // count] for k in range(count)] for side in ids)
+    count = min(args.sentences, len(texts[0]))
+    source, target = ([text[k * len(text) // count] for k in range(count)] for text in texts)
     rows = []
     with Progress("cost", count * len(methods)) as progress:
         for method in methods:

@@ -12,7 +12,7 @@ from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_input
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs, check_outputs
-from alignlens.cli.trained import add_compute, add_model, check_compute
+from alignlens.cli.trained import add_compute, add_model, add_source, check_compute
 from alignlens.encoders.files import KIND, POINTS, STATISTICS
 from alignlens.encoders.folders import PACKAGED
 from alignlens.errors import ConfigError
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--text", metavar="FILE", help="paragraphs between blank lines (default: Python's manual)")
     add_model(parser, required=False)
-    parser.add_argument("--source", metavar="FILE", help="tokenised text for --model, plain or gzip")
+    add_source(parser, more=", for --model", required=False)
     parser.add_argument("--counts", type=Path, metavar="DIR", help="token store of the model's training source")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for statistics and samples")
     parser.add_argument(
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     check_compute(args)
     if (args.encoder is None) == (args.model is None):
-        raise ConfigError("name one encoder: --encoder NAME with --text FILE, or --model DIR with --source FILE")
+        raise ConfigError("name one encoder: --encoder NAME with --text FILE, or --model DIR with --source TEXT")
     foreign = ("source", "counts") if args.encoder else ("text",)
     for option in foreign:
         if getattr(args, option) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+from collections import Counter
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import islice
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.translate import TrainedModel
     from alignlens.encoders.contract import Encoder
     from alignlens.encoders.sequences import TokenSequence
@@ -129,10 +131,10 @@ def _paired(
 
 
 def model_input(args: argparse.Namespace) -> EncoderInput:
-    """Returns the encoder of a trained translation model with one sequence per line of its source."""
-    from alignlens.io.text import read_lines
+    """Returns the encoder of a trained translation model with one sequence per sentence of its source."""
+    from alignlens.decoding.given import Given
 
-    lines = read_lines(args.source)
+    given = Given.open(args.source)
     trained = load(args)
     if trained.spec.architecture != "transformer":
         raise ConfigError(
@@ -143,44 +145,43 @@ def model_input(args: argparse.Namespace) -> EncoderInput:
 
     begin = trained.spec.source_begin
     categories = (*((BEGIN,) if begin else ()), END, PUNCTUATION, OTHER)
-    sequences = _segmented(trained, lines, categories, args)
+    sequences = _sentences(trained, trained.source_ids(given), categories, args)
     ranks, source = _counted(args.counts, trained)
     encoder = TransformerEncoder(trained.model)  # type: ignore[arg-type]
     facts = {
         "model_type": trained.spec.architecture,
         "weights": args.weights,
-        "text": {"name": Path(args.source).name, "sha256": sha256_of(args.source)},
+        "text": given.facts(),
         "frequency": source,
     }
     return EncoderInput(encoder, sequences, categories, ranks, facts)
 
 
-def _segmented(
-    trained: TrainedModel, lines: list[str], categories: tuple[str, ...], args: argparse.Namespace
+def _sentences(
+    trained: TrainedModel, sources: TokenStore, categories: tuple[str, ...], args: argparse.Namespace
 ) -> list[TokenSequence]:
     import numpy as np
 
     from alignlens.corpora.symbols import BEGIN_ID, END_ID
     from alignlens.encoders.sequences import TokenSequence
     from alignlens.io.text import words
+    from alignlens.subwords.spans import join, word_of_piece
 
     end, punctuation, other = (categories.index(name) for name in (END, PUNCTUATION, OTHER))
     before = [(BEGIN_ID, categories.index(BEGIN))] if BEGIN in categories else []
     found: list[TokenSequence] = []
-    for line in lines:
-        if len(found) == args.sequences:
-            break
-        segmented, spelled = trained.source.segment(line), words(line)
-        pieces_of_word = np.bincount(segmented.word_of_piece, minlength=len(spelled))
+    for number in np.flatnonzero(sources.lengths(np.arange(len(sources))))[: args.sequences].tolist():
+        read = sources[number].tolist()
+        pieces = trained.source.pieces_of(read)
+        spelled, owner = words(join(pieces)), word_of_piece(pieces)
+        pieces_of_word = Counter(owner)
         kinds = [
             # A sign in a longer word, such as that of an abbreviation, is no punctuation.
-            punctuation if spelled[word] in _SIGNS and pieces_of_word[word] == 1 else other
-            for word in segmented.word_of_piece
+            punctuation if word >= 0 and spelled[word] in _SIGNS and pieces_of_word[word] == 1 else other
+            for word in owner
         ]
-        pairs = [*before, *zip(segmented.ids, kinds, strict=True), (END_ID, end)]
-        if segmented.ids:
-            ids, labels = zip(*pairs, strict=True)
-            found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
+        ids, labels = zip(*before, *zip(read, kinds, strict=True), (END_ID, end), strict=True)
+        found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
     if not found:
         raise InputError("no line with words.", args.source, advice="Expected tokenised sentences, one per line.")
     return found
@@ -192,9 +193,8 @@ def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.flo
         return None, None
     from alignlens.corpora.frequency import counts_of, ranks_by_count
     from alignlens.corpora.tokens import TokenStore
+    from alignlens.subwords.stores import check_subwords
 
     store = TokenStore.open(folder)
-    if store.vocabulary_size != trained.spec.source_vocab:
-        problem = f"{store.vocabulary_size} pieces, but the encoder knows {trained.spec.source_vocab}."
-        raise InputError(problem, folder, advice="Name the source tokens that the model was trained on.")
+    check_subwords(store, trained.source)
     return ranks_by_count(counts_of(store, trained.spec.source_begin)), f"counts of {len(store)} training sentences"

@@ -101,10 +101,9 @@ def _run_of(about: dict[str, Any]) -> dict[str, Any]:
 def _owners(lines: list[str]) -> Owners:
     """Returns which word each piece of every line belongs to; -1 where the pieces of a line spell no word."""
     # Only now: asking for help should not load the subword library.
-    from alignlens.subwords.spans import join, word_of_piece
+    from alignlens.subwords.spans import word_of_piece
 
-    split = map(words, lines)
-    return [np.array(word_of_piece(pieces) if join(pieces) else [-1] * len(pieces), dtype=np.int64) for pieces in split]
+    return [np.array(word_of_piece(words(line)), dtype=np.int64) for line in lines]
 
 
 def _word_counts(owners: Owners) -> list[int]:

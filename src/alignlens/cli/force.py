@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import add_compute, add_model, check_compute, load
-from alignlens.errors import ToolError
+from alignlens.cli.trained import add_compute, add_model, add_texts, check_compute, load
 from alignlens.io.atomic import write_json, write_lines
 from alignlens.io.progress import Progress
-from alignlens.io.text import read_parallel, words
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
     from alignlens.decoding.forced import Forced
+    from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
 
 
@@ -30,8 +29,7 @@ OUTPUTS = Outputs(files=("out", "per_sentence"))
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip")
-    parser.add_argument("--target", required=True, metavar="FILE", help="its translation, to be scored")
+    add_texts(parser, "to be scored")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     parser.add_argument("--per-sentence", type=Path, metavar="TSV", help="write the scores of every sentence")
     add_compute(parser)
@@ -46,7 +44,9 @@ def run(args: argparse.Namespace) -> None:
     """Scores every pair, and prints, writes and records the result."""
     check_compute(args)
     about = about_of(args)
-    source, target = read_parallel(args.source, args.target)
+    from alignlens.decoding.given import open_pair
+
+    source, target = open_pair(args.source, args.target)
     with Journal(args.journal) as journal:
         record = journal.run(**model_run(about, "force"), params={"weights": args.weights})
         trained = load(args)
@@ -68,19 +68,15 @@ def run(args: argparse.Namespace) -> None:
         )
 
 
-def _forced(trained: TrainedModel, source: list[str], target: list[str], args: argparse.Namespace) -> Forced:
+def _forced(trained: TrainedModel, source: Given, target: Given, args: argparse.Namespace) -> Forced:
     from alignlens.decoding.forced import force_all
 
-    source_ids = trained.source_ids(source, args.source)
-    target_ids = trained.target_ids(target, args.target)
-    for number, (line, ids) in enumerate(zip(target, target_ids, strict=True), start=1):
-        if trained.text(ids) != " ".join(words(line)):
-            raise ToolError(f"{args.target}:{number}: the pieces do not spell this line; it cannot be scored.")
-    with Progress("force", len(source)) as progress:
+    sources, targets = trained.source_ids(source), trained.target_ids(target)
+    with Progress("force", len(sources)) as progress:
         return force_all(
             trained.model,
-            source_ids,
-            target_ids,
+            sources,
+            targets,
             vocabulary=trained.spec.target_vocab,
             tokens=args.batch_tokens,
             source_begin=trained.spec.source_begin,

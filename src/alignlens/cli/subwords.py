@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.errors import InputError, ToolError
-from alignlens.io.atomic import atomic_path
+from alignlens.errors import InputError
 from alignlens.io.limits import COVERAGE, PAIRS, VOCABULARY
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, stream_lines, words
 
 if TYPE_CHECKING:
     import argparse
-
-    from alignlens.subwords.spans import Segmented
 
 
 OUTPUTS = {
@@ -58,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     segment.add_argument("--out", type=Path, required=True, metavar="FILE", help="pieces, one line per line")
     segment.add_argument("--out-words", type=Path, metavar="FILE", help="the word index of every piece")
-    segment.add_argument("--tokens", type=Path, metavar="DIR", help="also the ids, as a token store to train on")
+    segment.add_argument("--tokens", type=Path, metavar="DIR", help="also the ids, as a token store for models")
     add_about(segment)
 
 
@@ -114,15 +111,7 @@ def _segment(args: argparse.Namespace) -> None:
     with Journal(args.journal) as journal:
         job = journal.run(
             experiment="subwords",
-            name=run_name(
-                about.get("dataset"),
-                about.get("direction"),
-                about.get("model"),
-                f"s{about['seed']}" if "seed" in about else None,
-                "segment",
-                about.get("split"),
-                about.get("side"),
-            ),
+            name=run_name(about.get("dataset"), "segment", about.get("split"), about.get("side")),
             identity={"step": "segment", **about},
             tags={key: str(value) for key, value in about.items()},
             group=about.get("dataset"),
@@ -134,50 +123,26 @@ def _segment(args: argparse.Namespace) -> None:
 
 def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
     """Writes the pieces of every line; returns how many lines, words and pieces there are."""
-    from alignlens.corpora.tokens import TokenWriter
-    from alignlens.subwords.sentencepiece_bpe import check_special_ids
     from alignlens.subwords.spans import Segmenter
+    from alignlens.subwords.stores import PieceWriter, opened
 
     segmenter = Segmenter.load(args.model)
-    if args.tokens:
-        check_special_ids(segmenter, args.model)
     # Only a file can be read twice: once for its damages and its length, before the long work.
     total = sum(1 for _ in stream_lines(args.input)) if args.input.is_file() else None
     counts = {"lines": 0, "words": 0, "pieces": 0}
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("segment", total, "lines"))
-        out = _opened(stack, args.out)
-        spans = _opened(stack, args.out_words) if args.out_words else None
-        tokens = stack.enter_context(TokenWriter(args.tokens, len(segmenter))) if args.tokens else None
+        writer = stack.enter_context(PieceWriter(segmenter, args.out, args.tokens))
+        spans = opened(stack, args.out_words) if args.out_words else None
         for number, line in enumerate(stream_lines(args.input), start=1):
             segmented = segmenter.segment(line)
-            written = " ".join(segmented.pieces)
-            _check_words(line, written, segmented, args.input, number)
-            out.write(written + "\n")
+            writer.add(segmented.ids, line, f"{args.input}:{number}")
             counts["lines"] += 1
             counts["words"] += len(words(line))
             counts["pieces"] += len(segmented.pieces)
             if spans:
                 spans.write(" ".join(map(str, segmented.word_of_piece)) + "\n")
-            if tokens:
-                tokens.append(segmented.ids)
             progress.advance()
         if not counts["lines"]:
             raise InputError("the file is empty.", args.input, advice="Expected one sentence per line.")
     return counts
-
-
-def _opened(stack: ExitStack, path: Path) -> TextIO:
-    """Returns a file to write, which appears under its name when the stack ends without an error."""
-    # Always sealed: pieces that lost a word mark are other words, and nothing else would tell.
-    temporary = stack.enter_context(atomic_path(path, seal="always"))
-    return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))
-
-
-def _check_words(line: str, written: str, segmented: Segmented, path: Path, number: int) -> None:
-    """Raises unless the pieces, as written, give back every word of the line at its place."""
-    from alignlens.subwords.spans import join, word_of_piece
-
-    pieces = words(written)
-    if words(join(pieces)) != words(line) or word_of_piece(pieces) != segmented.word_of_piece:
-        raise ToolError(f"{path}:{number}: the pieces do not give back the words of this line; do not use them.")

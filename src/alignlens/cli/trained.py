@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: With fewer weights, threads wait for each other longer than they compute, on a busy machine for minutes.
 _WORTH_SEVERAL_THREADS = 1_000_000
 _OF_PRODUCTS = "threads of matrix products (default: all cores, one for a small model)"
+_TEXT = "tokenised text, plain or gzip, or the token store of one"
 #: What ``--threads`` means to the verbs that attribute.
 SHARED = "threads that share the sentences (default: all cores)"
 
@@ -28,6 +29,17 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
         "--model", type=Path, required=required, metavar="DIR", help="folder that alignlens train wrote"
     )
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
+
+
+def add_source(parser: argparse.ArgumentParser, more: str = "", required: bool = True) -> None:
+    """Adds --source, text or a token store; ``more`` is what else there is to say."""
+    parser.add_argument("--source", required=required, metavar="TEXT", help=f"{_TEXT}{more}")
+
+
+def add_texts(parser: argparse.ArgumentParser, purpose: str, required: bool = True) -> None:
+    """Adds --source and --target; ``purpose`` is what becomes of the target."""
+    add_source(parser, required=required)
+    parser.add_argument("--target", required=required, metavar="TEXT", help=f"its translation, likewise, {purpose}")
 
 
 def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000, threads: str = _OF_PRODUCTS) -> None:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import count, real, seed
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import add_compute, add_model, check_compute, load
+from alignlens.cli.trained import add_compute, add_model, add_source, check_compute, load
 from alignlens.decoding.settings import BeamSettings, SamplingSettings
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_lines
 from alignlens.io.limits import BEAM, DRAWS, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO, TEMPERATURE
 from alignlens.io.progress import Progress
-from alignlens.io.text import read_lines
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.hypothesis import Hypothesis
     from alignlens.decoding.settings import DecodingSettings
     from alignlens.decoding.translate import TrainedModel
 
-OUTPUTS = Outputs(files=("out",))
+OUTPUTS = Outputs(files=("out", "pieces"), folders=("tokens",))
 _STANDARD = "-"
 _STANDARD_INPUT = "/dev/stdin"
 
@@ -37,8 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     beam = BeamSettings()
     add_model(parser)
-    parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip; - for stdin")
+    add_source(parser, more="; - for stdin")
     parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="translations, line by line (default: stdout)")
+    parser.add_argument("--pieces", type=Path, metavar="FILE", help="also the pieces that were generated, line by line")
+    parser.add_argument("--tokens", type=Path, metavar="DIR", help="also their ids, as a token store to be explained")
     search = parser.add_argument_group("beam search")
     search.add_argument(
         "--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}; 1 is greedy"
@@ -80,7 +83,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  alignlens translate --model results/demo/models/demo/xa-xb/transformer/1/model --source text\n\n"
         "An empty line gives an empty line. Columns are separated by tabs. With several translations of a line, each\n"
-        "stands on a line of its own, after the number of its source line, counted from 0."
+        "stands on a line of its own, after the number of its source line, counted from 0.\n\n"
+        "A model may spell a word otherwise than its subwords would. What it wrote, piece by piece, is in --tokens:\n"
+        "alignlens attribute --target DIR explains that, and alignlens extract reads --pieces."
     )
 
 
@@ -92,29 +97,28 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError("--json needs --out, since the translations would go to standard output too")
     about = about_of(args)
     name = _STANDARD_INPUT if args.source == _STANDARD else args.source
-    lines = read_lines(name)
+    from alignlens.decoding.given import Given
+
+    given = Given.open(name)
     with Journal(args.journal) as journal:
         record = journal.run(**model_run(about, "translate"), params={"weights": args.weights, **vars(settings)})
         trained = load(args)
         from alignlens.decoding.translate import decode
 
-        ids = trained.source_ids(lines, name)
+        sources = trained.source_ids(given)
         started = time.monotonic()
-        with Progress("translate", len(lines)) as progress:
+        with Progress("translate", len(sources)) as progress:
             found = decode(
                 trained.model,
-                ids,
+                sources,
                 settings,
                 tokens=args.batch_tokens,
                 source_begin=trained.spec.source_begin,
                 advance=progress.advance,
             )
-        result = _measures(ids, found, time.monotonic() - started)
-        texts = _lines(trained, found, args.scores)
-        if args.out == _STANDARD:
-            sys.stdout.writelines(f"{line}\n" for line in texts)
-        else:
-            write_lines(args.out, texts)
+        result = _measures(sources, found, time.monotonic() - started)
+        _write(args, trained, found)
+        if args.out != _STANDARD:
             record.artifact(args.out, folder="translations")
         record.metrics(result)
     if result["empty_lines"]:
@@ -138,23 +142,38 @@ def _settings(args: argparse.Namespace) -> DecodingSettings:
     return SamplingSettings(args.samples, args.temperature, args.seed, **limits)
 
 
-def _measures(ids: list[list[int]], found: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
+def _measures(sources: TokenStore, found: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
     """Returns what was done, in numbers; the mean score is that of the first translation of each line."""
     everything = [hypothesis for hypotheses in found for hypothesis in hypotheses]
-    first = [hypotheses[0] for hypotheses, pieces in zip(found, ids, strict=True) if pieces]
+    first = [hypotheses[0] for number, hypotheses in enumerate(found) if len(sources[number])]
     pieces_found = sum(len(hypothesis.ids) for hypothesis in first)
     return {
-        "sentences": len(ids),
+        "sentences": len(sources),
         "translations": len(everything),
-        "empty_lines": len(ids) - len(first),
+        "empty_lines": len(sources) - len(first),
         "cut_at_limit": sum(not hypothesis.finished for hypothesis in everything),
-        "source_pieces": sum(map(len, ids)),
+        "source_pieces": sources.tokens,
         "target_pieces": pieces_found,
         "mean_score": sum(hypothesis.score for hypothesis in first) / max(len(first), 1),
         "decoding_seconds": seconds,
-        "sentences_per_second": len(ids) / max(seconds, 1e-9),
+        "sentences_per_second": len(sources) / max(seconds, 1e-9),
         "target_pieces_per_second": pieces_found / max(seconds, 1e-9),
     }
+
+
+def _write(args: argparse.Namespace, trained: TrainedModel, found: list[list[Hypothesis]]) -> None:
+    """Writes the translations, and the pieces that they were generated as, in the same order."""
+    from alignlens.subwords.stores import PieceWriter
+
+    with PieceWriter(trained.target, args.pieces, args.tokens) as writer:
+        everything = (hypothesis for hypotheses in found for hypothesis in hypotheses)
+        for number, hypothesis in enumerate(everything, start=1):
+            writer.add(hypothesis.ids, trained.text(hypothesis.ids), f"translation {number}")
+        lines = _lines(trained, found, args.scores)
+        if args.out == _STANDARD:
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+        else:
+            write_lines(args.out, lines)
 
 
 def _lines(trained: TrainedModel, found: list[list[Hypothesis]], scores: bool) -> Iterator[str]:

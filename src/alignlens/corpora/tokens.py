@@ -1,7 +1,8 @@
 """The token store: the ids of one side of one split on disk, read from there sentence by sentence.
 
 A store is a folder: ``ids.bin`` holds the ids of all sentences one after the other, without control symbols,
-``offsets.bin`` where each sentence starts (and, last, where the text ends), ``store.json`` what they must be.
+``offsets.bin`` where each sentence starts (and, last, where the text ends), ``store.json`` what they must be, and the
+checksum of the subword model whose pieces they count.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Integers = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 KIND = "token store"
-_FORMAT, _VERSION = "alignlens tokens", 1
+_FORMAT, _VERSION = "alignlens tokens", 2
 _DESCRIPTION = "store.json"
 _OFFSET_TYPE = np.dtype("<i8")
 _ADVICE = "Delete it and make it again with: alignlens subwords segment --tokens, or run the pipeline again."
@@ -94,6 +95,7 @@ class TokenStore:
     def __init__(self, folder: Path, description: dict[str, Any], ids: _Numbers, offsets: _Numbers) -> None:
         self.folder = folder
         self.vocabulary_size: int = description["vocabulary_size"]
+        self.subwords: str = description["subwords"]
         self.fingerprint: str = description["fingerprint"]
         self.tokens: int = description["tokens"]
         self._sentences: int = description["sentences"]
@@ -162,10 +164,13 @@ class TokenStore:
 
 
 class TokenWriter:
-    """Writes a store sentence by sentence; the folder appears, complete, when the block ends without an error."""
+    """Writes a store sentence by sentence; the folder appears, complete, when the block ends without an error.
 
-    def __init__(self, folder: Path | str, vocabulary_size: int) -> None:
-        self.folder, self.vocabulary_size = Path(folder), vocabulary_size
+    ``subwords`` is the checksum of the subword model that gives the ids their meaning.
+    """
+
+    def __init__(self, folder: Path | str, vocabulary_size: int, subwords: str) -> None:
+        self.folder, self.vocabulary_size, self.subwords = Path(folder), vocabulary_size, subwords
         self.sentences = self.tokens = 0
         self.fingerprint = ""  # known at the end of the block
         self._type = _id_type(vocabulary_size)
@@ -238,6 +243,7 @@ class TokenWriter:
             "sentences": self.sentences,
             "tokens": self.tokens,
             "vocabulary_size": self.vocabulary_size,
+            "subwords": self.subwords,
         }
         digests = {name: digest.hexdigest() for name, digest in self._digests.items()}
         identity = json.dumps({**content, **digests}, sort_keys=True)

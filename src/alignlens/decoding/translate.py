@@ -17,12 +17,13 @@ from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import InputError
 from alignlens.models.checkpoint import load_model
-from alignlens.subwords.spans import Segmenter, join
+from alignlens.subwords.spans import Segmenter, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.given import Given
     from alignlens.decoding.hypothesis import Hypothesis
     from alignlens.decoding.sentences import Pieces
     from alignlens.decoding.settings import DecodingSettings
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from alignlens.models.settings import ModelSpec
 
 BATCH_TOKENS = 4000
-#: Pieces of a line. Attention weighs every pair of pieces, and a translation may be twice as long: what is longer is no
-#: sentence, and would fill the memory or take hours.
-LONGEST_LINE = 10_000
 
 
 def decode(
@@ -114,34 +112,14 @@ class TrainedModel:
             segmenters.append(segmenter)
         return cls(folder, model, spec, *segmenters)
 
-    def source_ids(self, lines: Iterable[str], name: Path | str, first: int = 1) -> list[list[int]]:
-        """Returns the ids of source lines; they are those from line ``first`` of file ``name``, for errors."""
-        return self._ids(self.source, lines, name, 1 + self.spec.source_begin, first)
+    def source_ids(self, given: Given) -> TokenStore:
+        """Returns the pieces of sentences to read."""
+        return given.pieces(self.source, 1 + self.spec.source_begin, self.model.longest)
 
-    def target_ids(self, lines: Iterable[str], name: Path | str, first: int = 1) -> list[list[int]]:
-        """Returns the ids of target lines; they are those from line ``first`` of file ``name``, for errors."""
-        return self._ids(self.target, lines, name, 1, first)
+    def target_ids(self, given: Given) -> TokenStore:
+        """Returns the pieces of sentences to explain or to score."""
+        return given.pieces(self.target, 1, self.model.longest)
 
     def text(self, ids: Iterable[int]) -> str:
-        """Returns the words that target ids spell."""
-        return join(self.target.pieces_of(ids))
-
-    def _ids(
-        self, segmenter: Segmenter, lines: Iterable[str], name: Path | str, symbols: int, first: int
-    ) -> list[list[int]]:
-        longest = self.model.longest
-        found = []
-        for number, line in enumerate(lines, start=first):
-            ids = segmenter.segment(line).ids
-            if len(ids) > LONGEST_LINE:
-                problem = f"{len(ids):,} pieces; a line may have {LONGEST_LINE:,} at most."
-                raise InputError(problem, name, number, "Split it into sentences.")
-            if longest is not None and len(ids) + symbols > longest:
-                raise InputError(
-                    f"{len(ids)} pieces; this model has positions for {longest - symbols} at most.",
-                    name,
-                    number,
-                    "Shorten or split the sentence, or train a model with more positions.",
-                )
-            found.append(ids)
-        return found
+        """Returns the line that target ids spell, with the words that ``word_of_piece`` counts."""
+        return line_of(self.target.pieces_of(ids))

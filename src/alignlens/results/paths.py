@@ -30,6 +30,10 @@ class PathPattern:
         """Returns the path of these names; names that it does not have are left alone."""
         return self.pattern.format_map(names)
 
+    def partly(self, **names: str) -> str:
+        """Returns the path with some names filled in; Snakemake takes the others for wildcards."""
+        return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), self.pattern)
+
     def names(self, path: str) -> dict[str, str] | None:
         """Returns the names in a path, or None if it is another place's."""
         found = self._regex.fullmatch(path)
@@ -56,6 +60,8 @@ TOKENS = PathPattern("tokens/{dataset}/{split}.{side}")  # the same as numbers, 
 
 TRAINED = PathPattern(f"models/{MODEL}/model")
 TRANSLATION = PathPattern(f"translations/{MODEL}/test.txt")
+TRANSLATED_PIECES = PathPattern(f"translations/{MODEL}/test.pieces")  # as they were generated
+TRANSLATED_TOKENS = PathPattern(f"translations/{MODEL}/test.tokens")
 BLEU = PathPattern(f"translations/{MODEL}/bleu.json")
 FORCED_SCORES = PathPattern(f"translations/{MODEL}/forced.json")  # what the model makes of the reference
 
@@ -71,7 +77,6 @@ METHOD_LINKS = PathPattern(
 METHOD_COST = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/cost.json")  # what methods cost by themselves
 METHOD_METRICS = PathPattern(f"attributions/{ATTRIBUTION}/metrics.json")
 METHOD_SENTENCES = PathPattern(f"attributions/{ATTRIBUTION}/sentences.npz")
-FREE_PIECES = PathPattern(f"free/{MODEL}/test.pieces")
 FREE_GOLD = PathPattern(f"free/{MODEL}/reference.gold")  # what links of free decoding are scored against
 
 PRETRAINED_ENCODER = PathPattern("encoders/{encoder}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import sentencepiece
 
 from alignlens.errors import InputError
+from alignlens.io.checksum import sha256_of
 from alignlens.io.children import in_child
 from alignlens.io.seals import read_seal, sidecar, verify
 from alignlens.io.text import words
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _MARK = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SEPARATORS = b" \t\n"
+_REPLACEMENT = "\ufffd"
 _TRAIN = "Train one with: alignlens subwords train."
 _MOST_CACHED_TYPES = 1_000_000
 
@@ -41,7 +43,8 @@ def word_of_piece(pieces: Sequence[str]) -> list[int]:
     """Returns the word each piece belongs to, for any sequence of pieces, a model's output included.
 
     A mark without text before the next mark or the end makes no word of its own: it counts to the next word
-    that has text, or to the last one. So the highest index is always the last word of ``join(pieces)``.
+    that has text, or to the last one. So the highest index is always the last word of ``join(pieces)``; pieces
+    that spell no word at all belong to word -1.
     """
     owner: list[int] = []
     word, has_text, words_with_text = 0, False, 0
@@ -52,8 +55,7 @@ def word_of_piece(pieces: Sequence[str]) -> list[int]:
         if len(piece) > starts and not has_text:
             has_text, words_with_text = True, word + 1
         owner.append(word)
-    last = max(words_with_text - 1, 0)
-    return [min(word, last) for word in owner]
+    return [min(word, words_with_text - 1) for word in owner]
 
 
 def join(pieces: Sequence[str]) -> str:
@@ -65,12 +67,22 @@ def join(pieces: Sequence[str]) -> str:
     text = "".join(pieces)
     if "<0x" not in text and text.count(_MARK) == sum(map(_starts_word, pieces)):
         return " ".join(words(text.replace(_MARK, " ")))
-    spelled: list[bytearray] = []
-    for piece, word in zip(pieces, word_of_piece(pieces), strict=True):
-        while word >= len(spelled):
-            spelled.append(bytearray())
+    owner = word_of_piece(pieces)
+    spelled = [bytearray() for _ in range(owner[-1] + 1)]
+    for piece, word in zip(pieces, owner, strict=True):
         spelled[word] += _bytes_of(piece)
     return " ".join(text.decode("utf-8", errors="replace") for text in spelled)
+
+
+def line_of(pieces: Sequence[str]) -> str:
+    """Returns ``join(pieces)`` as a file can hold it, for what a model wrote.
+
+    A reader takes a carriage return at the end of a line, and a byte order mark at the start of a file, for no part
+    of the text, so that a word could be lost: they become the replacement character.
+    """
+    line = join(pieces)
+    line = line[:-1] + _REPLACEMENT if line.endswith("\r") else line
+    return _REPLACEMENT + line[1:] if line.startswith("\ufeff") else line
 
 
 def _starts_word(piece: str) -> bool:
@@ -81,7 +93,7 @@ def _starts_word(piece: str) -> bool:
 def _bytes_of(piece: str) -> bytes:
     if byte := _BYTE.fullmatch(piece):
         value = bytes([int(byte[1], 16)])
-        return "\ufffd".encode() if value in _SEPARATORS else value
+        return _REPLACEMENT.encode() if value in _SEPARATORS else value
     return piece.removeprefix(_MARK).encode()
 
 
@@ -93,8 +105,9 @@ class _Spelling(NamedTuple):
 class Segmenter:
     """Splits tokenised lines into pieces, word by word, with every word type split once."""
 
-    def __init__(self, processor: Any, path: Path | str) -> None:
-        self._path = path
+    def __init__(self, processor: Any, path: Path) -> None:
+        self.path = path
+        self.checksum = sha256_of(path)  # what a token store names the model by that made it
         self.dummy_prefix: bool = processor.encode("a", out_type=str)[0].startswith(_MARK)
         # From here on marks are ours to place: a space before a text gives one, nothing else does.
         processor.override_normalizer_spec(add_dummy_prefix=False, remove_extra_whitespaces=False)
@@ -181,7 +194,7 @@ class Segmenter:
         if join(pieces) != word or any(piece.startswith(_MARK) for piece in pieces[1:]):
             raise InputError(
                 f"the model changes the word {word!r} into {join(pieces)!r}.",
-                self._path,
+                self.path,
                 advice="Use a model without normalisation: alignlens subwords train.",
             )
         if len(cache) >= _MOST_CACHED_TYPES:

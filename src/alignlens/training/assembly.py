@@ -29,6 +29,7 @@ from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_settings
 from alignlens.subwords.spans import Segmenter, join
+from alignlens.subwords.stores import check_subwords
 from alignlens.training.loop import Training
 from alignlens.training.objectives.contract import Material
 from alignlens.training.state import WorkFolder, differences
@@ -78,8 +79,8 @@ def assemble(
     if pairs is not None:
         source, target = source.first(pairs), target.first(pairs)
     dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
-    _subwords(files.source_subwords, source)
-    segmenter = _subwords(files.target_subwords, target)
+    _subwords(files.source_subwords, source, dev_source)
+    segmenter = _subwords(files.target_subwords, target, dev_target)
     references = read_lines(files.dev_text)
     if len(references) != len(dev_target):
         raise InputError(
@@ -142,15 +143,11 @@ def _begin_with(folder: Path, model: Seq2Seq, spec: ModelSpec, files: Files) -> 
     put_weights(model, weights_of(trained), folder)
 
 
-def _subwords(path: Path, store: TokenStore) -> Segmenter:
-    """Returns the subword model that a token store was made with; the trained model will need it."""
+def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
+    """Returns the subword model that token stores were made with; the trained model will need it."""
     segmenter = Segmenter.load(path)
-    if len(segmenter) != store.vocabulary_size:
-        raise InputError(
-            f"{len(segmenter)} pieces, but {store.folder} was made with {store.vocabulary_size}.",
-            path,
-            advice="Give the subword model that the token store was made with.",
-        )
+    for store in stores:
+        check_subwords(store, segmenter)
     return segmenter
 
 

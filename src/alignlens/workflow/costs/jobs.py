@@ -232,13 +232,12 @@ class _Estimator:
     def _free_references(self) -> Iterator[Job]:
         stage = "translation"
         for run in self.plan.attribution.runs():
-            directions = self.plan.trained_directions(run.dataset, run.model)
-            for direction in directions if run.decoding == FREE else ():
+            if run.decoding != FREE or not self.plan.attribution.is_scored(run):
+                continue
+            for direction in self.plan.trained_directions(run.dataset, run.model):
                 name = f"{run.dataset} {direction} {run.model} {run.seed}"
-                yield self._job(stage, "segment_translation", name, 0.0)
-                if self.plan.has_gold(run.dataset):
-                    for rule in ("free_links", "free_links_reverse", "free_reference"):
-                        yield self._job(stage, rule, name, 0.0)
+                for rule in ("free_links", "free_links_reverse", "free_reference"):
+                    yield self._job(stage, rule, name, 0.0)
 
     def _encoders(self) -> Iterator[Job]:
         planned, stage = self.plan.attribution, "encoders and costs"

@@ -1,0 +1,94 @@
+"""What a model is given to read: text, which its subwords segment, or a token store, where that was done before.
+
+Everything here can be opened and looked at before a model is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignlens.corpora.tokens import KIND, TokenStore
+from alignlens.decoding.sentences import Sentences
+from alignlens.errors import InputError
+from alignlens.io.checksum import sha256_of
+from alignlens.io.seals import Seal
+from alignlens.io.text import check_equal_counts, read_lines
+from alignlens.subwords.stores import check_subwords
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from alignlens.subwords.spans import Segmenter
+
+#: Pieces of a line. Attention weighs every pair of pieces, and a translation may be twice as long: what is longer is no
+#: sentence, and would fill the memory or take hours.
+LONGEST_LINE = 10_000
+_ADVICE = "Give a tokenised text, or a folder of: alignlens subwords segment --tokens."
+
+
+@dataclass(frozen=True)
+class Given:
+    """The sentences of one side: lines of text, or a store of their pieces; the first is line ``first`` of ``name``."""
+
+    name: Path | str
+    content: Sequence[str] | TokenStore
+    first: int = 1
+
+    @classmethod
+    def open(cls, name: Path | str) -> Given:
+        """Returns what stands under a name: a folder is a token store, anything else is text."""
+        if not Path(name).is_dir():
+            return cls(name, read_lines(name))
+        Seal.of(name, KIND, _ADVICE)  # Whatever else this folder is, nobody is told to delete it.
+        store = TokenStore.open(name)
+        if not len(store):
+            raise InputError("the store is empty.", name, advice=_ADVICE)
+        return cls(name, store)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def facts(self) -> dict[str, str]:
+        """Returns what to call this text, and a checksum of it."""
+        checksum = self.content.fingerprint if isinstance(self.content, TokenStore) else sha256_of(self.name)
+        return {"name": Path(self.name).name, "sha256": checksum}
+
+    def pieces(self, segmenter: Segmenter, symbols: int, longest: int | None) -> TokenStore:
+        """Returns the ids of all sentences for a model with positions for ``longest`` of them and ``symbols`` more."""
+        store = self._stored(segmenter)
+        lengths = store.lengths(np.arange(len(store)))
+        most = LONGEST_LINE if longest is None else min(LONGEST_LINE, longest - symbols)
+        if (lengths > most).any():
+            place = int(np.argmax(lengths > most))
+            raise self._too_long(place, int(lengths[place]), most)
+        return store
+
+    def _stored(self, segmenter: Segmenter) -> TokenStore:
+        if isinstance(self.content, TokenStore):
+            check_subwords(self.content, segmenter)
+            return self.content
+        ids = [segmenter.segment(line).ids for line in self.content]
+        return Sentences(ids, len(segmenter), str(self.name))
+
+    def _too_long(self, place: int, length: int, most: int) -> InputError:
+        number = self.first + place
+        if length > LONGEST_LINE:
+            problem = f"{length:,} pieces; a line may have {LONGEST_LINE:,} at most."
+            return InputError(problem, self.name, number, "Split it into sentences.")
+        return InputError(
+            f"{length} pieces; this model has positions for {most} at most.",
+            self.name,
+            number,
+            "Shorten or split the sentence, or train a model with more positions.",
+        )
+
+
+def open_pair(source: Path | str, target: Path | str) -> tuple[Given, Given]:
+    """Returns both sides, whose sentences must belong together."""
+    sides = Given.open(source), Given.open(target)
+    check_equal_counts([source, target], [len(side) for side in sides])
+    return sides

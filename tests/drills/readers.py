@@ -115,7 +115,7 @@ def _journal(folder: Path) -> Any:
 
 
 def _yaml(folder: Path) -> Any:
-    from alignlens.io.schema import read_yaml
+    from alignlens.io.documents import read_yaml
 
     return read_yaml(folder / "config.yaml")
 

@@ -17,13 +17,17 @@ ORDER = [
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
-    "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
-    "training.settings", "training.objectives.registry",
-    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
-    "studies.contract", "studies.protocol", "studies.registry",
+    "corpora.registry", "corpora.settings", "subwords.settings", "alignment.procedures", "aligners.registry",
+    "aligners.settings", "metrics.settings", "models.settings", "decoding.settings",
+    "training.settings", "training.presets", "training.objectives.registry",
+    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
+    "studies.contract", "studies.protocol", "studies.registry", "tracking.settings",
 }  # fmt: skip
 WORKFLOW = "workflow"
-SETTINGS = {"workflow.settings", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan", "workflow.costs"}
+SETTINGS = {
+    "workflow.configuration", "workflow.settings", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan",
+    "workflow.costs",
+}  # fmt: skip
 ONLY_IN = {
     "mlflow": {"tracking"},
     "matplotlib": {"display", "report", "studies"},
@@ -34,7 +38,7 @@ ONLY_IN = {
     "transformers": {"encoders"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
-PLAIN = {*SETTINGS, *REGISTRIES, "decoding.settings", "workflow.costs.jobs", "workflow.costs.growth"}
+PLAIN = {*SETTINGS, *REGISTRIES, "workflow.costs.jobs", "workflow.costs.growth"}
 LONGEST_MODULE = 350
 
 

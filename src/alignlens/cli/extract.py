@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignlens.alignment.extraction import EXTRACTIONS, links_of
+from alignlens.alignment.extraction import links_of
 from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_entropies, write_lengths

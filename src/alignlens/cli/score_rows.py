@@ -11,6 +11,7 @@ from alignlens.cli.numbers import count, real, seed
 from alignlens.errors import ConfigError
 from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.metrics.bootstrap import aer_intervals
+from alignlens.metrics.settings import IntervalSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
 
 def add_interval(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the bootstrap interval."""
-    parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
-    parser.add_argument("--samples", type=count(RESAMPLES), default=1000, help="bootstrap samples (default 1000)")
-    parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
+    usual = IntervalSettings()
+    told = f"level of the interval in percent (default {usual.level:g})"
+    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=told)
+    told = f"bootstrap samples (default {usual.samples})"
+    parser.add_argument("--samples", type=count(RESAMPLES), default=usual.samples, help=told)
+    parser.add_argument("--seed", type=seed, default=usual.seed, help=f"bootstrap seed (default {usual.seed})")
 
 
 def add_sentences(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from alignlens.decoding.beam import beam_search
 from alignlens.decoding.hypothesis import NOTHING
 from alignlens.decoding.sampling import sample
 from alignlens.decoding.sentences import stored
-from alignlens.decoding.settings import BeamSettings
+from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import InputError
 from alignlens.models.checkpoint import load_model
 from alignlens.subwords.spans import Segmenter, join
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
     from alignlens.models.settings import ModelSpec
 
-BATCH_TOKENS = 4000
 #: Pieces of a line. Attention weighs every pair of pieces, and a translation may be twice as long: what is longer is no
 #: sentence, and would fill the memory or take hours.
 LONGEST_LINE = 10_000
@@ -40,7 +39,7 @@ def decode(
     sources: TokenStore | Sequence[Pieces],
     settings: DecodingSettings,
     *,
-    tokens: int = BATCH_TOKENS,
+    tokens: int = TranslationSettings.batch_tokens,
     source_begin: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -77,7 +76,7 @@ def translate(
     sources: TokenStore | Sequence[Pieces],
     settings: DecodingSettings,
     *,
-    tokens: int = BATCH_TOKENS,
+    tokens: int = TranslationSettings.batch_tokens,
     source_begin: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:

@@ -23,14 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
+from alignlens.io.typed import written
 from alignlens.workflow.attribution_plan import AttributionPlan
 from alignlens.workflow.study_plan import StudyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from alignlens.aligners.settings import AlignerRun
     from alignlens.corpora.registry import Dataset
-    from alignlens.workflow.settings import AlignerRun, ModelRun, Settings
+    from alignlens.workflow.settings import ModelRun, Settings
 
 SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")
@@ -230,7 +232,7 @@ class Plan:
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""
-        return {"cleaning": dict(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
+        return {"cleaning": written(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
 
     def summary(self) -> dict[str, Any]:
         """Returns what will run, for people and for ``--json``."""
@@ -246,7 +248,7 @@ class Plan:
                 }
                 for dataset in self.settings.datasets
             ],
-            "subwords": dict(self.settings.subwords),
+            "subwords": written(self.settings.subwords),
             "models": [
                 {
                     "name": run.name,

@@ -43,6 +43,7 @@ REQUIRED: Any = MISSING
 #: Rules for a text that is a path or an address: not empty, and without line breaks and other control characters.
 ONE_LINE: dict[str, Any] = {"minLength": 1, "pattern": r"^[^\x00-\x1f\x7f]*$"}
 
+_TYPES: dict[Any, dict[str, Any]] = {}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
@@ -91,7 +92,7 @@ def group(kind: type[Settings], description: str) -> Settings:
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:
     """Returns the closed schema of a dataclass of settings, defaults included."""
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     properties, required = {}, []
     for each in _settings_of(kind):
         told = {"description": each.metadata["description"]}
@@ -106,6 +107,13 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
     described = (kind.__doc__ or "").split("\n")[0]
     schema = {"description": described, "type": "object", "additionalProperties": False, "properties": properties}
     return {**schema, **({"required": required} if required else {})}
+
+
+def _types(kind: Any) -> dict[str, Any]:
+    """Returns the types of the fields; texts become types once, since that takes a while."""
+    if kind not in _TYPES:
+        _TYPES[kind] = get_type_hints(kind)
+    return _TYPES[kind]
 
 
 def _settings_of(kind: Any) -> list[Field[Any]]:
@@ -174,7 +182,7 @@ def _bounds(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(kind: type[Settings], content: Mapping[str, Any], **others: Any) -> Settings:
     """Returns the settings of checked values; what is left out has its default. ``others`` are no settings."""
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     return kind(**{name: _read_value(hints[name], value) for name, value in content.items()}, **others)
 
 

@@ -11,19 +11,19 @@ from alignlens.alignment.procedures import SYMMETRIZATIONS
 from alignlens.alignment.stacking import stack, unstack
 from alignlens.alignment.symmetrize import symmetrize
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
 from alignlens.cli.paths import Outputs, check_outputs, refuse_same
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory
 from alignlens.io.progress import Progress
 from alignlens.io.text import check_equal_counts
+from alignlens.metrics.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
     from alignlens.alignment.links import Alignment
-    from alignlens.cli.links_folder import Lengths
+    from alignlens.metrics.links_folder import Lengths
     from alignlens.tracking.journal import Run
 
 OUTPUTS = Outputs(files=("out",), places=("out_dir",))

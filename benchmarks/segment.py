@@ -14,7 +14,8 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from alignlens.corpora.synthetic import SyntheticSettings, generate
-from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+from alignlens.subwords.sentencepiece_bpe import train_pair
+from alignlens.subwords.settings import BpeSettings
 from alignlens.subwords.spans import Segmenter
 
 

@@ -12,6 +12,7 @@ from alignlens.cli.main import exit_on_error
 from alignlens.workflow.code_version import code_version
 from alignlens.workflow.environment import step_environment
 from alignlens.io.locks import release_stale_locks
+from alignlens.io.typed import written
 from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.plan import SIDES, SPLITS, Plan
@@ -41,7 +42,7 @@ ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 
 ROOT = str(plan.root)
 ADAPTIVE = option("--adaptive", plan.settings.attribution.adaptive)
-INTERVAL = [text for key, value in plan.settings.interval.items() for text in option(f"--{key}", value)]
+INTERVAL = [text for key, value in written(plan.settings.interval).items() for text in option(f"--{key}", value)]
 
 
 wildcard_constraints:

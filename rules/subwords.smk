@@ -16,9 +16,9 @@ rule train_subwords:
         mem_mb=grows(4000),
         runtime=grows(60),
     params:
-        kind=plan.settings.subwords["kind"],
-        vocab=plan.settings.subwords["vocab"],
-        prefix=[] if plan.settings.subwords["dummy_prefix"] else ["--no-dummy-prefix"],
+        kind=plan.settings.subwords.kind,
+        vocab=plan.settings.subwords.vocab,
+        prefix=[] if plan.settings.subwords.dummy_prefix else ["--no-dummy-prefix"],
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
     shell:

@@ -23,8 +23,7 @@ rule train:
     resources:
         # The scores of a batch over the vocabulary, four copies of them, are what grows; text is never in memory.
         mem_mb=lambda wildcards, attempt: int(
-            attempt
-            * (2000 + 16e-6 * plan.model(wildcards.model).training.batch_tokens * plan.settings.subwords["vocab"])
+            attempt * (2000 + 16e-6 * plan.model(wildcards.model).training.batch_tokens * plan.settings.subwords.vocab)
         ),
         runtime=grows(1440),
         gpu=0,

@@ -21,11 +21,11 @@ rule translate:
         mem_mb=grows(4000),
         runtime=grows(120),
     params:
-        beam=plan.settings.decoding["beam"],
-        length_penalty=plan.settings.decoding["length_penalty"],
-        max_ratio=plan.settings.decoding["max_ratio"],
-        max_offset=plan.settings.decoding["max_offset"],
-        batch_tokens=plan.settings.decoding["batch_tokens"],
+        beam=plan.settings.decoding.beam,
+        length_penalty=plan.settings.decoding.length_penalty,
+        max_ratio=plan.settings.decoding.max_ratio,
+        max_offset=plan.settings.decoding.max_offset,
+        batch_tokens=plan.settings.decoding.batch_tokens,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.translate"),
     shell:
@@ -55,7 +55,7 @@ rule force_decode:
         mem_mb=grows(4000),
         runtime=grows(60),
     params:
-        batch_tokens=plan.settings.decoding["batch_tokens"],
+        batch_tokens=plan.settings.decoding.batch_tokens,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.force"),
     shell:
@@ -82,7 +82,7 @@ rule score_bleu:
     params:
         # Prepared text is tokenised on both sides of the comparison (docs/data.md). "none" counts its words as they
         # are; "13a" would tokenise a second time. The signature says which was used.
-        tokenize=plan.settings.decoding["bleu_tokenize"],
+        tokenize=plan.settings.decoding.bleu_tokenize,
         interval=INTERVAL,
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.bleu"),

@@ -115,7 +115,7 @@ def _journal(folder: Path) -> Any:
 
 
 def _yaml(folder: Path) -> Any:
-    from alignlens.io.schema import read_yaml
+    from alignlens.io.documents import read_yaml
 
     return read_yaml(folder / "config.yaml")
 
@@ -139,7 +139,7 @@ def _sentences(folder: Path) -> Any:
 
 
 def _entropies(folder: Path) -> Any:
-    from alignlens.cli.links_folder import sentence_entropies
+    from alignlens.metrics.links_folder import sentence_entropies
 
     return sentence_entropies(folder / LINKS, ["attention"])
 
@@ -216,7 +216,7 @@ def _parallel(folder: Path) -> Any:
 
 def _folder_of_links(folder: Path) -> Any:
     from alignlens.alignment.pharaoh import read_links
-    from alignlens.cli.links_folder import links_files
+    from alignlens.metrics.links_folder import links_files
 
     return [_alignment(read_links(path)) for path in links_files(folder / LINKS)]
 

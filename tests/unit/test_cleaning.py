@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from alignlens.corpora.cleaning import (
     REASONS,
-    CleaningSettings,
     clean_pairs,
     normalise,
     normalise_held_out,
     tokenise,
 )
+from alignlens.corpora.settings import CleaningSettings
 from alignlens.errors import InputError
 from alignlens.io.text import words
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from alignlens.attribution.registry import parse
 from alignlens.cli import symmetrize
-from alignlens.cli.links_folder import sentence_entropies
 from alignlens.cli.main import main
 from alignlens.io.matrices import MatrixWriter
 from alignlens.metrics.aer import Counts
+from alignlens.metrics.links_folder import sentence_entropies
 from alignlens.metrics.sentences import read_sentences, row_name
 from alignlens.tracking.records import read_journal
 

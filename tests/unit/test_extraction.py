@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from alignlens.alignment.extraction import EXTRACTIONS, extract, links_of
+from alignlens.alignment.extraction import extract, links_of
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.errors import ConfigError
 
 Links = dict[tuple[int, int], float]

@@ -17,14 +17,17 @@ ORDER = [
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
-    "corpora.registry", "aligners.registry", "encoders.folders", "models.presets", "models.settings",
-    "training.settings", "training.objectives.registry",
-    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec",
+    "corpora.registry", "corpora.settings", "subwords.settings", "alignment.procedures", "aligners.registry",
+    "aligners.settings", "metrics.settings", "models.settings", "decoding.settings",
+    "training.settings", "training.presets", "training.objectives.registry",
+    "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
     "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",
+    "tracking.settings",
 }  # fmt: skip
 WORKFLOW = "workflow"
 SETTINGS = {
-    "workflow.settings", "workflow.requested", "workflow.plan", "workflow.attribution_plan", "workflow.study_plan",
+    "workflow.configuration", "workflow.settings", "workflow.requested", "workflow.plan", "workflow.attribution_plan",
+    "workflow.study_plan",
     "workflow.costs",
 }  # fmt: skip
 ONLY_IN = {
@@ -37,7 +40,7 @@ ONLY_IN = {
     "transformers": {"encoders"},
 }
 # Plain data that a configuration is made of: reading one must not load a tensor library.
-PLAIN = {*SETTINGS, *REGISTRIES, "decoding.settings", "workflow.costs.jobs", "workflow.costs.growth"}
+PLAIN = {*SETTINGS, *REGISTRIES, "workflow.costs.jobs", "workflow.costs.growth"}
 LONGEST_MODULE = 350
 
 

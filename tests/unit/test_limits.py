@@ -18,22 +18,25 @@ from alignlens.decoding.settings import BeamSettings, SamplingSettings
 from alignlens.errors import AlignlensError, ConfigError
 from alignlens.io import limits
 from alignlens.io.limits import Limits
-from alignlens.io.schema import check, read_schema
-from alignlens.models.presets import Presets, models_schema
+from alignlens.io.schema import check
+from alignlens.io.typed import schema_of
 from alignlens.models.settings import ARCHITECTURES
-from alignlens.training.settings import check_training
+from alignlens.training.presets import Presets, check_parts, check_recipe
+from alignlens.training.settings import TrainingSettings
+from alignlens.workflow.configuration import config_schema
 from alignlens.workflow.settings import load_settings
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
 NAN, INFINITE = math.nan, math.inf
 NO_NUMBER = (NAN, INFINITE, -INFINITE, True, False, "1", "x", [1], {}, 10**30, -(10**30), 16**5000)
+MODEL_PARTS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
 #: Keys whose limits the command line or a method has, too.
 SHARED = {
     "max_train_pairs": limits.PAIRS,
     "subwords.vocab": limits.VOCABULARY,
     "decoding.beam": limits.BEAM,
     "decoding.length_penalty": limits.LENGTH_PENALTY,
-    "decoding.max_ratio": limits.MAX_RATIO._replace(above=True),
+    "decoding.max_ratio": limits.MAX_RATIO,
     "decoding.max_offset": limits.MAX_OFFSET,
     "decoding.batch_tokens": limits.BATCH_TOKENS,
     "attribution.sigma": limits.SIGMA._replace(above=True),
@@ -72,21 +75,13 @@ def limits_of(rules: dict[str, Any]) -> Limits:
     )
 
 
-@pytest.fixture(scope="module")
-def config_schema() -> dict[str, Any]:
-    return read_schema("config")
+CONFIG_NUMBERS = numbers_of(config_schema())
 
 
-@pytest.fixture(scope="module")
-def config_numbers(config_schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return numbers_of(config_schema)
-
-
-def test_every_number_has_limits_and_an_upper_one_a_reason(config_numbers: dict[str, dict[str, Any]]) -> None:
-    models = models_schema()["$defs"]
-    every = {**config_numbers}
-    for name in (*ARCHITECTURES, "training"):
-        every |= numbers_of(models[name], name)
+def test_every_number_has_limits_and_an_upper_one_a_reason() -> None:
+    every = {**CONFIG_NUMBERS}
+    for name, kind in MODEL_PARTS.items():
+        every |= numbers_of(schema_of(kind), name)
     assert len(every) > 60
     for path, rules in every.items():
         assert None not in limits_of(rules)[:2], path
@@ -94,10 +89,9 @@ def test_every_number_has_limits_and_an_upper_one_a_reason(config_numbers: dict[
         assert "$comment" in rules or limits_of(rules).most in (1, 0.5, 100), path
 
 
-def test_the_command_line_has_the_limits_of_the_configuration(config_numbers: dict[str, dict[str, Any]]) -> None:
-    assert {path: limits_of(config_numbers[path]) for path in SHARED} == SHARED
-    threads = models_schema()["$defs"]["training"]["properties"]["threads"]
-    assert limits_of(threads) == limits.THREADS
+def test_the_command_line_has_the_limits_of_the_configuration() -> None:
+    assert {path: limits_of(CONFIG_NUMBERS[path]) for path in SHARED} == SHARED
+    assert limits_of(schema_of(TrainingSettings)["properties"]["threads"]) == limits.THREADS
 
 
 def nested(path: str, value: Any) -> Any:
@@ -122,22 +116,22 @@ def refused(config: dict[str, Any], project: Path) -> str:
     return told
 
 
-@pytest.mark.parametrize("path", numbers_of(read_schema("config")))
-def test_no_number_of_a_configuration_is_out_of_range(project: Path, config_schema: dict[str, Any], path: str) -> None:
-    rules = numbers_of(config_schema)[path]
+@pytest.mark.parametrize("path", CONFIG_NUMBERS)
+def test_no_number_of_a_configuration_is_out_of_range(project: Path, path: str) -> None:
+    rules = CONFIG_NUMBERS[path]
     allowed, key = limits_of(rules), path.replace(".items", "[0]")
     wrong = [*NO_NUMBER, allowed.least - 1, allowed.most + 1]
     wrong += [float(allowed.least + 1), 1.5] if "integer" in rules["type"] else []
     for value in wrong:
         with pytest.raises(ConfigError, match="^" + re.escape(f"config.{key}")):
-            check({**MINIMAL, **nested(path, value)}, config_schema, "config")
+            check({**MINIMAL, **nested(path, value)}, config_schema(), "config")
     above = refused(nested(path, allowed.most + 1), project)
     assert str(allowed.most + 1) in above
     assert f"at most {rules['maximum']}" in above if "maximum" in rules else "less than" in above
     assert rules.get("$comment", "") in above
 
 
-@pytest.mark.parametrize("part", [*ARCHITECTURES, "training"])
+@pytest.mark.parametrize("part", MODEL_PARTS)
 def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_command_line(
     project: Path, part: str
 ) -> None:
@@ -145,8 +139,8 @@ def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_comma
     preset = presets.get("demo_lstm" if part == "training" else f"demo_{part}", "")
     where = "training" if part == "training" else "model"
     good = {"architecture": preset.architecture, "model": {**preset.model}, "training": {**preset.training}}
-    check_training(good, "--settings")
-    for path, rules in numbers_of(models_schema()["$defs"][part]).items():
+    check_recipe(good, "--settings")
+    for path, rules in numbers_of(schema_of(MODEL_PARTS[part])).items():
         allowed = limits_of(rules)
         wrong = [*NO_NUMBER, allowed.least - 1, allowed.most + 1]
         wrong += [float(allowed.least + 1)] if "integer" in rules["type"] else []
@@ -155,12 +149,12 @@ def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_comma
             given = value if key == path else [value, 0.5] if key == "betas" else [value]
             parts = {"model": {}, "training": {}, where: {key: given}}
             with pytest.raises(ConfigError, match=rf"^config\.models\.x\.{where}\.{key}"):
-                presets.check_overrides(preset, parts["model"], parts["training"], "config.models.x")
+                check_parts(preset.architecture, parts["model"], parts["training"], "config.models.x")
         # One by one all the way: the last of them, in both places.
         told = refused({"models": {"x": {"preset": preset.name, where: {key: given}}}}, project)
         assert told.startswith(f"config.models.x.{where}.{key}")
         with pytest.raises(ConfigError, match=rf"^--settings\.{where}\.{key}"):
-            check_training({**good, where: {**good[where], key: given}}, "--settings")
+            check_recipe({**good, where: {**good[where], key: given}}, "--settings")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +197,7 @@ def test_what_training_must_be_told_is_named(missing: str) -> None:
     settings = {"architecture": "lstm", "model": {}, "training": {"max_updates": 3}}
     del settings[missing]
     with pytest.raises(ConfigError, match=f"--settings: missing key {missing}"):
-        check_training(settings, "--settings")
+        check_recipe(settings, "--settings")
 
 
 @pytest.mark.parametrize(
@@ -300,10 +294,14 @@ def test_decoding_has_limits(kind: type, values: dict[str, Any], told: str) -> N
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"train": 1.0}, "config.custom_datasets.mine.settings: synthetic setting train is 1.0"),
-        ({"seed": -1}, "config.custom_datasets.mine.settings: synthetic setting seed is -1"),
+        ({"train": 1.0}, "config.custom_datasets.mine.settings.train: 1.0 is not a whole number"),
+        ({"seed": -1}, "config.custom_datasets.mine.settings.seed: -1 must be at least 0"),
         ({"reordering": NAN}, "config.custom_datasets.mine.settings.reordering: nan"),
-        ({"seeds": 1}, "config.custom_datasets.mine.settings: unknown synthetic setting"),
+        ({"seeds": 1}, "config.custom_datasets.mine.settings.seeds: unknown key 'seeds'"),
+        (
+            {"min_words": 19},
+            "config.custom_datasets.mine.settings.min_words: 19 must be at most max_words, which is 18",
+        ),
     ],
 )
 def test_generated_text_is_checked_before_it_is_made(project: Path, settings: dict[str, Any], told: str) -> None:

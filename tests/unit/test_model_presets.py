@@ -7,7 +7,6 @@ import json
 import math
 import re
 import shutil
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ import pytest
 import yaml
 
 from alignlens.errors import ConfigError
-from alignlens.models.presets import Presets, models_schema
+from alignlens.io.typed import schema_of
 from alignlens.models.settings import ARCHITECTURES, architecture_settings
-from alignlens.training.objectives.registry import ChosenObjective
+from alignlens.training.presets import Presets
 from alignlens.training.settings import TrainingSettings
 from alignlens.workflow.settings import ModelRun, load_settings
 
@@ -27,7 +26,6 @@ PAPERS = {
 }  # fmt: skip
 OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in ARCHITECTURES}
 SETTINGS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
-JSON_TYPES = {int: "integer", float: "number", bool: "boolean", str: "string", type(None): "null"}
 
 
 @pytest.fixture(scope="module")
@@ -35,50 +33,9 @@ def presets(project: Path) -> Presets:
     return Presets.load(project / "config/models.yaml")
 
 
-@pytest.fixture(scope="module")
-def schema(project: Path) -> dict[str, Any]:
-    return models_schema(project / "config")
-
-
 def load(project: Path, subwords: str = "joint", **models: Any) -> tuple[ModelRun, ...]:
     config = {"preset": "mine", "datasets": ["demo"], "subwords": {"kind": subwords}, "models": models}
     return load_settings(config, project).models
-
-
-@pytest.mark.parametrize("name", list(SETTINGS))
-def test_the_schema_is_closed_and_has_the_keys_types_and_defaults_of_the_dataclass(
-    schema: dict[str, Any], name: str
-) -> None:
-    rules = schema["$defs"][name]
-    assert rules["additionalProperties"] is False
-    fields = dataclasses.fields(SETTINGS[name])
-    assert list(rules["properties"]) == [field.name for field in fields]
-    hints = typing.get_type_hints(SETTINGS[name])
-    for field in fields:
-        rule = rules["properties"][field.name]
-        assert rule["description"]
-        if field.name == "objective":
-            assert rule["default"] == ChosenObjective().as_json()
-            continue
-        default = list(field.default) if isinstance(field.default, tuple) else field.default
-        assert (rule["default"], type(rule["default"])) == (default, type(default)), field.name
-        if "enum" in rule:
-            assert rule["enum"] == list(typing.get_args(hints[field.name])), field.name
-        elif not isinstance(default, list):
-            allowed = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
-            kinds = typing.get_args(hints[field.name]) or (hints[field.name],)
-            assert allowed == [JSON_TYPES[kind] for kind in kinds], field.name
-
-
-def test_the_schema_knows_the_architectures(schema: dict[str, Any]) -> None:
-    preset = schema["$defs"]["preset"]
-    assert preset["additionalProperties"] is False
-    assert preset["properties"]["architecture"]["enum"] == list(ARCHITECTURES)
-    chosen = {
-        part["if"]["properties"]["architecture"]["const"]: part["then"]["properties"]["model"]["$ref"]
-        for part in preset["allOf"]
-    }
-    assert chosen == {name: f"#/$defs/{name}" for name in ARCHITECTURES}
 
 
 def test_every_preset_becomes_a_model_that_a_configuration_can_name(project: Path, presets: Presets) -> None:
@@ -224,9 +181,7 @@ def test_a_mistake_in_the_file_is_one_line_too(project: Path, tmp_path: Path, ol
     assert "\n" not in str(error.value)
 
 
-def test_the_manual_names_every_preset_and_every_key_with_its_default(
-    project: Path, presets: Presets, schema: dict[str, Any]
-) -> None:
+def test_the_manual_names_every_preset_and_every_key_with_its_default(project: Path, presets: Presets) -> None:
     manual = (project / "docs/models.md").read_text()
     for preset in presets:
         assert f"`{preset.name}`" in manual, preset.name
@@ -236,7 +191,7 @@ def test_the_manual_names_every_preset_and_every_key_with_its_default(
         for row in re.findall(r"^\| (`.+?) \| (`.+?) \|", table.split("\n\n")[0], flags=re.MULTILINE):
             keys, defaults = (re.findall(r"`(.+?)`", cell) for cell in row)
             told.update(zip(keys, defaults * (len(keys) if len(defaults) == 1 else 1), strict=True))
-        expected = {key: rule["default"] for key, rule in schema["$defs"][name]["properties"].items()}
+        expected = {key: rule["default"] for key, rule in schema_of(SETTINGS[name])["properties"].items()}
         if name != "training":
             assert expected.pop("embeddings") == "separate"  # told once for all
         assert {key: yaml.safe_load(text) for key, text in told.items()} == expected

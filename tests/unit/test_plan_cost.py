@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from alignlens.cli.main import main
-from alignlens.models.presets import Presets
 from alignlens.models.settings import ModelSpec, architecture_settings
+from alignlens.training.presets import Presets
 from alignlens.workflow.costs.arithmetic import passes, weights
 from alignlens.workflow.costs.estimate import Estimate
 from alignlens.workflow.costs.growth import growth
@@ -282,7 +282,7 @@ def test_limits_of_training_are_told(project: Path) -> None:
         "training of b: on a GPU only, float16; it has no core hours here",
         "training of c: 100 epochs assumed, nothing but patience ends it",
     ]
-    start = Rates.load(project / "config").start["models"]
+    start = Rates.load(project / "config").start.models
     assert seconds(cost, "train", "b") == pytest.approx(2 * start)
 
 

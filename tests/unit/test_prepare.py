@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from alignlens.corpora.fetch import Places, fetch
-from alignlens.corpora.prepare import PrepareSettings, prepare, staged, write_report
+from alignlens.corpora.prepare import prepare, staged, write_report
 from alignlens.corpora.registry import DataFile, Dataset, GoldFile, PartOfTrain, TextPair
+from alignlens.corpora.settings import PrepareSettings
+from alignlens.corpora.synthetic_settings import SyntheticSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
 
@@ -171,7 +173,7 @@ def test_files_appear_together_and_old_ones_go(tmp_path: Path) -> None:
 
 
 def test_synthetic(tmp_path: Path) -> None:
-    settings = {"seed": 3, "train": 40, "dev": 5, "test": 6}
+    settings = SyntheticSettings(seed=3, train=40, dev=5, test=6)
     dataset = Dataset("toy", "synthetic", ("xa", "xb"), settings=settings)
     report = made(dataset, tmp_path / "out", max_train_pairs=30)
     assert {split: counts["pairs"] for split, counts in report["splits"].items()} == {"train": 30, "dev": 5, "test": 6}

@@ -20,7 +20,8 @@ from alignlens.errors import AlignlensError, ConfigError, InputError, ToolError
 from alignlens.io.atomic import write_lines
 from alignlens.io.text import read_lines, words
 from alignlens.subwords import spans
-from alignlens.subwords.sentencepiece_bpe import BpeSettings, check_special_ids, train, train_pair
+from alignlens.subwords.sentencepiece_bpe import check_special_ids, train, train_pair
+from alignlens.subwords.settings import BpeSettings
 from alignlens.subwords.spans import Segmenter, join, line_of, word_of_piece
 
 ORDINARY = ["der", "hund", "läuft", "über", "die", "straße", "schlafende", "katzen", ",", ".", "haus", "häuser"]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from alignlens.alignment import symmetrize as module
 from alignlens.alignment.links import Alignment
-from alignlens.alignment.symmetrize import GROWING, METHODS, symmetrize
+from alignlens.alignment.procedures import GROWING, SYMMETRIZATIONS
+from alignlens.alignment.symmetrize import symmetrize
 from alignlens.errors import ConfigError
 
 Links = set[tuple[int, int]]
@@ -53,7 +54,7 @@ def textbook(forward: Links, reverse: Links, method: str) -> Links:
     return links
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SYMMETRIZATIONS)
 @given(corpora)
 @settings(max_examples=120, deadline=None)
 def test_equals_the_textbook_loop(method: str, corpus: list[tuple[Links, Links]]) -> None:
@@ -93,7 +94,7 @@ def test_chunks_of_sentences_make_no_difference(method: str, monkeypatch: pytest
 
 def test_empty_corpora_and_sentences() -> None:
     nothing = Alignment.from_pairs([[], []])
-    for method in METHODS:
+    for method in SYMMETRIZATIONS:
         assert list(symmetrize(nothing, nothing, method)) == [[], []]
         assert len(symmetrize(Alignment.from_pairs([]), Alignment.from_pairs([]), method)) == 0
 

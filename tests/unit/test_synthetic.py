@@ -15,6 +15,7 @@ import pytest
 from alignlens.corpora import lexicon as lx
 from alignlens.corpora.grammar import Sentence
 from alignlens.corpora.lexicon import Zipf, build_lexicon
+from alignlens.corpora.registry import Registry
 from alignlens.corpora.synthetic import (
     SyntheticSettings,
     generate,
@@ -252,35 +253,41 @@ def test_write_corpus_writes_what_generate_yields(tmp_path: Path) -> None:
     assert (tmp_path / "train.source").read_text().count("\n") == 20
 
 
+def settings_of(**values: Any) -> SyntheticSettings | None:
+    """The settings of a dataset that is declared with these values."""
+    entry = {"kind": "synthetic", "pair": ["xa", "xb"], "settings": values}
+    return Registry({}).merged({"mine": entry}).get("mine").settings
+
+
 @pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
-        ("adjectives", 1.5, "from 0 to 1"),
-        ("reordering", -0.1, "from 0 to 1"),
-        ("ambiguity", float("nan"), "from 0 to 1"),
-        ("negation", "often", "a number"),
-        ("places", True, "a number"),
-        ("train", 0, "an integer from 1"),
-        ("train", 10.0, "an integer"),
-        ("vocabulary", 39, "from 40"),
-        ("seed", -1, "from 0"),
+        ("adjectives", 1.5, "must be at most 1 and at least 0"),
+        ("reordering", -0.1, "must be at least 0 and at most 1"),
+        ("ambiguity", float("nan"), "is not a number"),
+        ("negation", "often", "is not a number"),
+        ("places", True, "is not a number"),
+        ("train", 0, "must be at least 1"),
+        ("train", 10.0, "is not a whole number"),
+        ("vocabulary", 39, "must be at least 40"),
+        ("seed", -1, "must be at least 0"),
         ("min_words", 19, "max_words, which is 18"),
     ],
 )
 def test_wrong_values_name_key_value_and_range(key: str, value: Any, allowed: str) -> None:
     with pytest.raises(ConfigError) as error:
-        SyntheticSettings.from_dict({key: value})
-    assert key in str(error.value)
+        settings_of(**{key: value})
+    assert str(error.value).startswith(f"datasets: mine.settings.{key}: ")
     assert repr(value) in str(error.value)
     assert allowed in str(error.value)
 
 
 def test_unknown_keys_and_splits_name_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"'reorderings' \(did you mean reordering\?\)"):
-        SyntheticSettings.from_dict({"reorderings": 0.5})
+    with pytest.raises(ConfigError, match=r"mine\.settings\.reorderings: .*did you mean reordering\?\)"):
+        settings_of(reorderings=0.5)
     with pytest.raises(ConfigError, match=r"unknown split 'tests'.*did you mean test\?"):
         next(generate(DEFAULT, "tests"))
-    assert SyntheticSettings.from_dict({"seed": 3, "negation": 0}) == SyntheticSettings(seed=3, negation=0)
+    assert settings_of(seed=3, negation=0) == SyntheticSettings(seed=3, negation=0)
 
 
 def test_lengths_that_cannot_be_met_are_an_error_not_a_hang() -> None:

@@ -8,7 +8,8 @@ from alignlens.io.atomic import write_json
 from alignlens.models.checkpoint import FORMAT, save_tensors, weights_of
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_settings
-from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+from alignlens.subwords.sentencepiece_bpe import train_pair
+from alignlens.subwords.settings import BpeSettings
 from alignlens.subwords.spans import Segmenter
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import Any
 
 from alignlens.corpora.tokens import TokenWriter
 from alignlens.io.text import read_lines
-from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+from alignlens.subwords.sentencepiece_bpe import train_pair
+from alignlens.subwords.settings import BpeSettings
 from alignlens.subwords.spans import Segmenter
 from alignlens.training.assembly import Files
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.alignment.links import Alignment
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
     Scores = NDArray[np.floating]
     Owners = Sequence[int] | Integers
-
-EXTRACTIONS = ("ding", "kobayashi")
 
 
 def extract(

@@ -16,15 +16,18 @@ same for every sentence, so the result is that of the textbook loop sentence by 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alignlens.alignment.links import Alignment
+from alignlens.alignment.procedures import GROWING, SYMMETRIZATIONS
 from alignlens.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from alignlens.alignment.procedures import Heuristic
 
     Bitsets = dict[tuple[int, int], int]
 
@@ -32,28 +35,10 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 _SENTENCES_AT_ONCE = 8192
 
 
-class Heuristic(NamedTuple):
-    """How a growing method decides; ``None`` for final means no final step."""
-
-    grow_needs_both_free: bool
-    final_needs_both_free: bool | None
-
-
-GROWING = {
-    "grow-diag": Heuristic(False, None),
-    "grow-diag-final": Heuristic(False, False),
-    "grow-diag-final-and": Heuristic(False, True),
-    "grow-diag-lilt": Heuristic(True, None),
-    "grow-diag-final-lilt": Heuristic(True, True),
-    "grow-diag-final-and-lilt": Heuristic(True, True),
-}
-METHODS = ("intersection", "union", *GROWING)
-
-
 def symmetrize(forward: Alignment, reverse: Alignment, method: str) -> Alignment:
     """Returns the combination of two alignments that are both in (source, target) orientation."""
-    if method not in METHODS:
-        raise ConfigError(unknown_name("symmetrisation", method, METHODS))
+    if method not in SYMMETRIZATIONS:
+        raise ConfigError(unknown_name("symmetrisation", method, SYMMETRIZATIONS))
     if method == "intersection":
         return forward & reverse
     if method == "union":

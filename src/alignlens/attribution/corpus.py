@@ -15,7 +15,7 @@ import torch
 from alignlens.attribution.inputs import Sentences
 from alignlens.attribution.passes import by_noise
 from alignlens.attribution.rows import Statistics
-from alignlens.attribution.settings import BATCH_TOKENS
+from alignlens.attribution.settings import AttributionSettings
 from alignlens.attribution.sweep import Sweep
 from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch
@@ -50,7 +50,7 @@ def attribute(
     targets: TokenStore | Sequence[Pieces],
     methods: Sequence[Method],
     *,
-    tokens: int = BATCH_TOKENS,
+    tokens: int = AttributionSettings.batch_tokens,
     source_begin: bool = False,
     adaptive: float | None = None,
     shard: tuple[int, int] = (0, 1),

@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.attribution.registry import check_architectures, parse
 from alignlens.errors import ConfigError
+from alignlens.io.limits import ADAPTIVE, BATCH_TOKENS, COPIES, SENTENCES, SIGMA, Limits
+from alignlens.io.typed import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 DECODINGS = ("forced", "free")
-BATCH_TOKENS = 2048
+_CHOSEN: dict[str, Any] = {"minItems": 1, "uniqueItems": True}
 
 
 @dataclass(frozen=True)
 class AttributionSettings:
     """Which targets are attributed, by which methods besides those of the studies, and how links are read off."""
 
-    decodings: tuple[str, ...] = DECODINGS
-    extractions: tuple[str, ...] = ("ding", "kobayashi")
-    methods: tuple[str, ...] = ()  # canonical, besides those the studies need
-    sigma: float = 0.15
-    samples: int = 30
-    adaptive: float | None = None  # the risk of a wrong link that stopping early may take
-    batch_tokens: int = BATCH_TOKENS
-    shards: int = 1
-    cost_sentences: int = 100  # that every method is timed on by itself
+    decodings: tuple[str, ...] = setting(
+        DECODINGS,
+        "Targets that are attributed; forced is the reference, free the model's own translation.",
+        choices=DECODINGS,
+        **_CHOSEN,
+    )
+    extractions: tuple[str, ...] = setting(
+        EXTRACTIONS, "How scores of pieces become links of words.", choices=EXTRACTIONS, **_CHOSEN
+    )
+    methods: tuple[str, ...] = setting(
+        (),
+        "Methods besides those the studies need, as name or name,key=value (alignlens align --list).",
+        maxItems=1000,
+    )
+    sigma: float = setting(
+        0.15,
+        "Noise of the smoothed methods, relative to the range of a sentence's vectors.",
+        SIGMA._replace(above=True),
+        "nothing of a sentence is left at that noise",
+    )
+    samples: int = setting(
+        30,
+        "Noisy copies of the smoothed methods.",
+        COPIES._replace(most=COPIES.most // 2),  # the plan asks what twice as many would cost
+        "the error of a mean of copies falls with the root of their number",
+    )
+    adaptive: float | None = setting(
+        None, "Stop drawing copies for a target word whose link is settled up to this risk; null for never.", ADAPTIVE
+    )
+    batch_tokens: int = setting(
+        2048, "Most padded tokens of a batch, all noisy copies counted.", BATCH_TOKENS, "a batch is in memory at once"
+    )
+    shards: int = setting(
+        1, "Jobs that the sentences of one attribution are divided among.", Limits(1, 1000), "each is a job"
+    )
+    cost_sentences: int = setting(
+        100,
+        "Test sentences on which every method is timed by itself, for the table of methods.",
+        SENTENCES,
+        "a method stops after 20 seconds anyway",
+    )
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any], where: str = "attribution") -> Self:
-        """Returns the settings of checked values; methods become canonical. Raises for a method that is unknown."""
-        values = {field.name: content[field.name] for field in fields(cls) if field.name in content}
-        made: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        made["methods"] = _canonical(content.get("methods", ()), f"{where}.methods")
-        return cls(**made)
+    def canonical(self, where: str = "attribution") -> Self:
+        """Returns the settings with methods in canonical form. Raises for a method that is unknown, or there twice."""
+        return replace(self, methods=_canonical(self.methods, f"{where}.methods"))
 
     def check_models(self, architectures: Sequence[str], where: str = "attribution") -> None:
         """Raises for a method that works with none of the models of a configuration, if there are any."""

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.attribution.registry import METHODS, check_architectures, parse
-from alignlens.attribution.settings import BATCH_TOKENS
+from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
@@ -36,7 +37,6 @@ _STANDARD = "-"
 _STANDARD_INPUT = "/dev/stdin"
 # Sentences in memory at once: enough for batches of like length, the same memory for any text.
 _WINDOW = 1000
-_EXTRACTIONS = ("ding", "kobayashi")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
     parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
     parser.add_argument(
-        "--extraction", choices=_EXTRACTIONS, default="ding", help="from pieces to words (docs/conventions.md)"
+        "--extraction", choices=EXTRACTIONS, default=EXTRACTIONS[0], help="from pieces to words (docs/conventions.md)"
     )
     add_adaptive(parser)
     translation = parser.add_argument_group("translation, without --target")
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     translation.add_argument(
         "--max-offset", type=count(MAX_OFFSET), default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
     )
-    add_compute(parser, BATCH_TOKENS, threads=SHARED)
+    add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
     parser.epilog = (
         "example:\n  alignlens align --model results/demo/models/demo/xa-xb/transformer/1/model \\\n"
         "      --method smoothgrad --source text.xa --target text.xb\n\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.registry import check_architectures, parse_all
-from alignlens.attribution.settings import BATCH_TOKENS
+from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import real
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
     add_adaptive(parser)
     add_shards(parser, "folders", "DIR")
-    add_compute(parser, BATCH_TOKENS, threads=SHARED)
+    add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens attribute --model model --source test.de --target test.en \\\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
@@ -16,6 +16,7 @@ from alignlens.io.atomic import write_json
 from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.io.text import read_parallel
 from alignlens.metrics.bleu import bleu_interval, corpus_bleu
+from alignlens.metrics.settings import IntervalSettings, Tokenizer
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -32,17 +33,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenize",
         default="13a",
-        choices=("13a", "none", "intl", "char", "zh"),
+        choices=get_args(Tokenizer),
         help="13a (default) for text as people write it, none for text that is tokenised",
     )
-    parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
+    usual = IntervalSettings()
+    told = f"level of the interval in percent (default {usual.level:g})"
+    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=told)
     parser.add_argument(
         "--samples",
         type=count(RESAMPLES._replace(least=0)),
-        default=1000,
-        help="bootstrap samples (default 1000); 0 for no interval",
+        default=usual.samples,
+        help=f"bootstrap samples (default {usual.samples}); 0 for no interval",
     )
-    parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
+    parser.add_argument("--seed", type=seed, default=usual.seed, help=f"bootstrap seed (default {usual.seed})")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_about(parser)

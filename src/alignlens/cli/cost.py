@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignlens import __version__
 from alignlens.attribution.registry import check_architectures, parse_all
-from alignlens.attribution.settings import BATCH_TOKENS, AttributionSettings
+from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.about import about_of, add_about
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.model_run import model_run
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from alignlens.decoding.translate import TrainedModel
 
 OUTPUTS = Outputs(files=("out",))
-_SENTENCES = AttributionSettings().cost_sentences
+_SENTENCES = AttributionSettings.cost_sentences
 _SECONDS = 20.0
 _MEASURED = ("seconds_per_100", "forward_passes", "backward_passes", "sentences")
 
@@ -59,7 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     add_adaptive(parser)
-    add_compute(parser, BATCH_TOKENS, threads="threads that share the sentences (default: 1, so that numbers compare)")
+    add_compute(
+        parser,
+        AttributionSettings.batch_tokens,
+        threads="threads that share the sentences (default: 1, so that numbers compare)",
+    )
     parser.set_defaults(threads=1)
     add_about(parser)
     parser.epilog = (

@@ -12,8 +12,9 @@ from alignlens.alignment.gold import FORMATS, read_gold, write_gold
 from alignlens.cli.paths import Outputs
 from alignlens.corpora.cleaning import check_separator
 from alignlens.corpora.fetch import DEFAULT_CACHE, Places, Verified, fetch, read_manifest, where
-from alignlens.corpora.prepare import REPORT, SIDES, PrepareSettings, prepare, staged, write_report
+from alignlens.corpora.prepare import REPORT, SIDES, prepare, staged, write_report
 from alignlens.corpora.registry import DEFAULT_PATH, Registry
+from alignlens.corpora.settings import PrepareSettings
 from alignlens.errors import AlignlensError, ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.io.documents import read_json_option

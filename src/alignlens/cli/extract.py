@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignlens.alignment.extraction import EXTRACTIONS, links_of
+from alignlens.alignment.extraction import links_of
 from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
+from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, occasion, run_name
-from alignlens.cli.links_folder import ENTROPY, KIND, LinksName, write_entropies, write_lengths
 from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
 from alignlens.errors import InputError
@@ -21,6 +21,7 @@ from alignlens.io.matrices import Matrices
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, words
 from alignlens.metrics.entropy import corpus_entropy
+from alignlens.metrics.links_folder import ENTROPY, KIND, LinksName, write_entropies, write_lengths
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:

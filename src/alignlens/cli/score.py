@@ -17,7 +17,7 @@ from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
 from alignlens.cli.paths import Outputs
-from alignlens.cli.score_rows import add_interval, add_sentences, interval_of, score_rows
+from alignlens.cli.score_options import add_interval, add_sentences, interval_of
 from alignlens.errors import ConfigError
 from alignlens.io import values
 from alignlens.io.atomic import atomic_path, write_json
@@ -25,6 +25,7 @@ from alignlens.io.documents import read_json, taking
 from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.bootstrap import paired_test
+from alignlens.metrics.score_rows import score_rows
 from alignlens.metrics.sentences import Sentences, row_name
 from alignlens.tracking.journal import Journal
 

@@ -14,6 +14,7 @@ from alignlens.errors import InputError
 from alignlens.io.limits import COVERAGE, PAIRS, VOCABULARY
 from alignlens.io.progress import Progress
 from alignlens.io.text import read_parallel, stream_lines, words
+from alignlens.subwords.settings import KINDS, BpeSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -36,13 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     train = verbs.add_parser("train", help="write source.model, target.model and subwords.json")
     train.add_argument("--source", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     train.add_argument("--target", type=Path, required=True, metavar="FILE")
-    train.add_argument("--kind", choices=("joint", "separate"), default="joint", help="one model or two")
+    train.add_argument("--kind", choices=KINDS, default=BpeSettings.kind, help="one model or two")
     train.add_argument(
         "--vocab", type=count(VOCABULARY), required=True, metavar="N", help="pieces per model, all included"
     )
     train.add_argument("--no-dummy-prefix", action="store_true", help="no word-start mark on the first piece of a line")
     train.add_argument(
-        "--coverage", type=real(COVERAGE), default=1.0, metavar="SHARE", help="default 1: every character"
+        "--coverage",
+        type=real(COVERAGE),
+        default=BpeSettings.coverage,
+        metavar="SHARE",
+        help="default 1: every character",
     )
     train.add_argument(
         "--limit", type=count(PAIRS), metavar="N", help="train on N evenly spaced lines of the text only"
@@ -68,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from alignlens.subwords.sentencepiece_bpe import BpeSettings, train_pair
+    from alignlens.subwords.sentencepiece_bpe import train_pair
     from alignlens.tracking.journal import Journal
 
     settings = BpeSettings(args.kind, args.vocab, not args.no_dummy_prefix, args.coverage, args.limit)

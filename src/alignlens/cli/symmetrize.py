@@ -7,22 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.pharaoh import format_lines, read_links, write_links
+from alignlens.alignment.procedures import SYMMETRIZATIONS
 from alignlens.alignment.stacking import stack, unstack
-from alignlens.alignment.symmetrize import METHODS, symmetrize
+from alignlens.alignment.symmetrize import symmetrize
 from alignlens.cli.about import about_of, add_about, occasion, run_name
-from alignlens.cli.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
 from alignlens.cli.paths import Outputs, check_outputs, refuse_same
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory
 from alignlens.io.progress import Progress
 from alignlens.io.text import check_equal_counts
+from alignlens.metrics.links_folder import KIND, SUFFIX, links_files, read_lengths, write_lengths
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
 
     from alignlens.alignment.links import Alignment
-    from alignlens.cli.links_folder import Lengths
+    from alignlens.metrics.links_folder import Lengths
     from alignlens.tracking.journal import Run
 
 OUTPUTS = Outputs(files=("out",), places=("out_dir",))
@@ -36,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--forward-dir", type=Path, metavar="DIR", help="many of them: every X.pharaoh of a folder")
     parser.add_argument("--reverse-dir", type=Path, metavar="DIR", help="the same files of the target-source model")
     parser.add_argument("--flip-reverse", action="store_true", help="reverse links are target-source: turn them round")
-    parser.add_argument("--method", required=True, nargs="+", choices=METHODS, metavar="M", help=", ".join(METHODS))
+    parser.add_argument(
+        "--method", required=True, nargs="+", choices=SYMMETRIZATIONS, metavar="M", help=", ".join(SYMMETRIZATIONS)
+    )
     parser.add_argument("--out", type=Path, help="file for the links of one method (default: standard output)")
     parser.add_argument(
         "--out-dir",

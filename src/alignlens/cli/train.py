@@ -19,7 +19,8 @@ from alignlens.io.documents import read_json_option
 from alignlens.io.limits import PAIRS, THREADS
 from alignlens.io.progress import Progress
 from alignlens.tracking.journal import Journal
-from alignlens.training.settings import TrainingSettings, check_training
+from alignlens.training.presets import check_recipe
+from alignlens.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -70,9 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Trains from wherever the work folder is to the end, then writes the model folder."""
-    settings = _settings(args.settings)
+    recipe = check_recipe(read_json_option("--settings", args.settings), "--settings")
     about = about_of(args)
-    training_settings = TrainingSettings.from_json(settings["training"])
+    training_settings = TrainingSettings.from_json(recipe.training)
     from alignlens.models.checkpoint import KIND
     from alignlens.training.assembly import Files, assemble, write_model
     from alignlens.training.processes import joined_processes
@@ -89,9 +90,9 @@ def run(args: argparse.Namespace) -> None:
         processes.from_leader(None)  # The others look into the work folder when the leader has it.
         training, spec = assemble(
             files,
-            settings["architecture"],
-            settings["model"],
-            settings.get("source_begin", False),
+            recipe.architecture,
+            recipe.model,
+            recipe.source_begin,
             training_settings,
             args.seed,
             args.work,
@@ -111,12 +112,6 @@ def run(args: argparse.Namespace) -> None:
                 # Whoever waits finds the training at its end, and need not do it again to write the same model.
                 if hold is None or not hold.awaited():
                     training.work.remove()
-
-
-def _settings(text: str) -> dict[str, Any]:
-    settings = read_json_option("--settings", text)
-    check_training(settings, "--settings")
-    return settings
 
 
 def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: Training) -> Run:

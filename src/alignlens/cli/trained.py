@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.cli.numbers import count
+from alignlens.decoding.settings import TranslationSettings
 from alignlens.errors import ConfigError
 from alignlens.io.limits import BATCH_TOKENS, THREADS
 
@@ -42,7 +43,9 @@ def add_texts(parser: argparse.ArgumentParser, purpose: str, required: bool = Tr
     parser.add_argument("--target", required=required, metavar="TEXT", help=f"its translation, likewise, {purpose}")
 
 
-def add_compute(parser: argparse.ArgumentParser, batch_tokens: int = 4000, threads: str = _OF_PRODUCTS) -> None:
+def add_compute(
+    parser: argparse.ArgumentParser, batch_tokens: int = TranslationSettings.batch_tokens, threads: str = _OF_PRODUCTS
+) -> None:
     """Adds the options that change speed and memory, not results."""
     group = parser.add_argument_group("speed")
     group.add_argument(

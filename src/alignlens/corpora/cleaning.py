@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from alignlens.corpora.settings import CleaningSettings
+
 SEPARATOR = "|||"
 # In the order in which they are tried: a pair is counted under the first that holds.
 REASONS = ("separator", "empty", "too_long", "ratio", "test_overlap", "duplicate")
@@ -21,16 +23,6 @@ REASONS = ("separator", "empty", "too_long", "ratio", "test_overlap", "duplicate
 # Tabs, and control characters that some programs take for the end of a word or a line. No-break and other
 # Unicode spaces stay: gold alignments count them as part of a word.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-@dataclass(frozen=True)
-class CleaningSettings:
-    """Limits for training pairs."""
-
-    max_words: int = 100
-    max_ratio: float = 9.0
-    drop_duplicates: bool = True
-    drop_test_overlap: bool = True
 
 
 @dataclass

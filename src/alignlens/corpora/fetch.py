@@ -77,8 +77,8 @@ class Verified:
         path = self._find(file)
         if file.plain:
             return path
-        recipe = [file.member, file.list_column, file.list_folder, file.encoding, file.markup, file.skip_blank]
-        name = (file.member[0] if file.member else file.name).rsplit("/", 1)[-1].replace("*", "all")
+        recipe = [file.members, file.list_column, file.list_folder, file.encoding, file.markup, file.skip_blank]
+        name = (file.members[0] if file.members else file.name).rsplit("/", 1)[-1].replace("*", "all")
         target = (
             self._places.cache / f"text-{_digest(json.dumps([self._sum(path), *recipe]))}-{name.removesuffix('.gz')}"
         )

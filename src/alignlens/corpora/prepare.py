@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.corpora.cleaning import (
-    CleaningSettings,
-    clean_pairs,
-    normalise,
-    normalise_held_out,
-    tokenise,
-)
+from alignlens.corpora.cleaning import clean_pairs, normalise, normalise_held_out, tokenise
 from alignlens.corpora.registry import PartOfTrain, TextPair
 from alignlens.errors import InputError
 from alignlens.io.atomic import atomic_directory, move_file, write_json, write_lines
 from alignlens.io.checksum import sha256_of
 from alignlens.io.locks import held
-from alignlens.io.schema import check, read_schema
 from alignlens.io.seals import SEAL, sidecar
 from alignlens.io.text import read_lines, read_parallel, words
 
@@ -28,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from alignlens.corpora.registry import Dataset
+    from alignlens.corpora.settings import PrepareSettings
 
 REPORT = "preparation.json"
 SIDES = ("source", "target")
@@ -39,22 +33,6 @@ _STAGE = ".prepared"
 _KIND = "prepared text"
 
 Pairs = tuple[list[str], list[str]]
-
-
-@dataclass(frozen=True)
-class PrepareSettings:
-    """How training text is cleaned, and how many of its first pairs are kept (None: all)."""
-
-    cleaning: CleaningSettings = field(default_factory=CleaningSettings)
-    max_train_pairs: int | None = None
-
-    @classmethod
-    def from_dict(cls, mapping: Mapping[str, Any], label: str = "settings") -> PrepareSettings:
-        """Returns the settings of a mapping, checked as in a configuration; what it leaves out has its default."""
-        rules = read_schema("config")["properties"]
-        kept = {item.name: rules[item.name] for item in fields(cls)}
-        check(mapping, {"type": "object", "additionalProperties": False, "properties": kept}, label)
-        return cls(CleaningSettings(**mapping.get("cleaning", {})), mapping.get("max_train_pairs"))
 
 
 @contextmanager
@@ -248,7 +226,7 @@ def _prepare_synthetic(
     """Makes the synthetic bitext; it is clean by construction, so only ``max_train_pairs`` applies."""
     from alignlens.corpora.synthetic import SyntheticSettings, write_corpus
 
-    write_corpus(SyntheticSettings.from_dict(dataset.settings), directory)
+    write_corpus(dataset.settings or SyntheticSettings(), directory)
     splits: dict[str, Pairs] = {}
     for split in ("train", "dev", "test"):
         source, target = (read_lines(directory / f"{split}.{side}") for side in SIDES)

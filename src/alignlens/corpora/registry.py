@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from alignlens.corpora.synthetic_settings import SyntheticSettings
+from alignlens.corpora.synthetic_settings import SPLITS, SyntheticSettings
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import read_yaml
-from alignlens.io.schema import check, key_path, read_schema
+from alignlens.io.limits import PAIRS, Limits
+from alignlens.io.schema import check, key_path
+from alignlens.io.typed import REQUIRED, read, schema_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_PATH = Path("config/datasets.yaml")
-DEFAULT_DEV = {"last": 1000}
-_PLAIN_KEYS = (
-    "description",
-    "licence",
-    "origin",
-    "cite",
-    "available",
-    "sizes",
-    "words",
-    "lowercase",
-    "strip_accents",
-    "tokenise",
-    "settings",
-)
+_SHA256 = "^[0-9a-f]{64}$"
+_SPLIT_KEYS = ({"source", "target"}, {"last"}, {"every"})
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """Where one file may be found, how to verify it, and how to turn it into plain text."""
+    """A file; a plain text means its path.
 
-    path: str | None = None
-    mirror: str | None = None
-    mirror_sha256: str | None = None
-    url: str | None = None
-    sha256: str | None = None
-    bytes: int | None = None
-    member: tuple[str, ...] = ()
-    list_column: int | None = None
-    list_folder: str = ""
-    encoding: str = "utf-8"
-    markup: str = "none"
-    skip_blank: bool = False
+    Where it may be found, how to verify it, and how to turn it into plain text.
+    """
+
+    SHORT_FOR: ClassVar[str] = "path"
+
+    path: str | None = setting(
+        None, "Path of your own file (kind files), relative to the working directory.", minLength=1
+    )
+    mirror: str | None = setting(None, "Path below the mirror directory.", minLength=1)
+    mirror_sha256: str | None = setting(
+        None,
+        "SHA-256 of the mirror's file where it differs from the download; default is sha256.",
+        pattern=_SHA256,
+    )
+    url: str | None = setting(None, "Public address.", pattern="^https?://[!-~]+$")
+    sha256: str | None = setting(
+        None,
+        "SHA-256 of what the url gives; null where it is not known (then it is printed, not verified).",
+        pattern=_SHA256,
+    )
+    bytes: int | None = setting(None, "Size of what the url gives, where known.", Limits(1, 10**15))
+    member: str | tuple[str, ...] = setting(
+        (), 'Files inside the archive (tar, tgz, zip), concatenated; "*" matches, in order of name.', minItems=1
+    )
+    list_column: int | None = setting(
+        None,
+        "Take the member for a table of file names and read those in this column instead, in its order.",
+        Limits(1, 1000),
+    )
+    list_folder: str = setting("", "Folder of the archive that holds the files of list_column.")
+    encoding: Literal["utf-8", "iso-8859-1"] = setting("utf-8", "Character encoding of the file.")
+    markup: Literal["none", "snum", "seg", "ted"] = setting(
+        "none", "none; snum: <s snum=1> text </s>; seg: only <seg> lines; ted: IWSLT talks without their headers."
+    )
+    skip_blank: bool = setting(False, "Leave out blank lines.")
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The files inside the archive; none of a file that is no archive."""
+        return (self.member,) if isinstance(self.member, str) else self.member
 
     @property
     def name(self) -> str:
@@ -63,25 +81,30 @@ class DataFile:
 class TextPair:
     """Two files of which line n belongs to line n."""
 
-    source: DataFile
-    target: DataFile
+    source: DataFile = setting(REQUIRED, "Source side.")
+    target: DataFile = setting(REQUIRED, "Target side.")
 
 
 @dataclass(frozen=True)
 class PartOfTrain:
     """A split taken out of the training text: its last pairs, or every n-th."""
 
-    last: int | None = None
-    every: int | None = None
+    last: int | None = setting(None, "Take the last so many pairs of train.", PAIRS, type="integer")
+    every: int | None = setting(None, "Take every n-th pair of train.", PAIRS._replace(least=2), type="integer")
+
+
+DEFAULT_DEV = PartOfTrain(last=1000)
 
 
 @dataclass(frozen=True)
 class GoldFile:
-    """Gold links in a file that counts words from ``base``."""
+    """A file of gold links, which counts words from ``base``."""
 
-    file: DataFile
-    base: int
-    format: str
+    file: DataFile = setting(REQUIRED, "The file.")
+    base: Literal[0, 1] = setting(REQUIRED, "Number of the first word of a sentence in this file.")
+    format: Literal["pharaoh", "naacl"] = setting(
+        REQUIRED, "pharaoh: a line per pair, i-j sure, ipj or i?j possible; naacl: a line per link, sentence i j S|P."
+    )
 
 
 @dataclass(frozen=True)
@@ -89,25 +112,51 @@ class Dataset:
     """One bitext with its splits, gold links, terms and origin."""
 
     name: str
-    kind: str
-    pair: tuple[str, str]
-    description: str = ""
-    licence: str = "unknown"
-    origin: str = ""
-    cite: str = ""
-    available: str = ""
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    words: Mapping[str, float] = field(default_factory=dict)
-    lowercase: bool = False
-    strip_accents: bool = False
-    tokenise: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    train: tuple[TextPair, ...] = ()
-    dev: TextPair | PartOfTrain | None = None
-    test: TextPair | PartOfTrain | None = None
-    gold: GoldFile | None = None
-    dev_gold: GoldFile | None = None
-    declared: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    kind: Literal["synthetic", "download", "files"] = setting(
+        REQUIRED, "synthetic: made here from settings; download: from a mirror or public urls; files: your own files."
+    )
+    pair: tuple[str, str] = setting(
+        REQUIRED,
+        "Language codes of the source and the target side.",
+        items={"type": "string", "format": "language-code"},
+    )
+    description: str = setting("", "What the dataset is, in a sentence.")
+    licence: str = setting("unknown", "Terms of use, short enough for a table.")
+    origin: str = setting("", "Where the data publicly comes from.")
+    cite: str = setting("", "What to cite.")
+    available: str = setting(
+        "", "How to get a file that cannot be downloaded (registration, form) and where to put it."
+    )
+    sizes: dict[str, int] = setting(
+        {}, "Sentence pairs per split before cleaning, where known.", Limits(1, 10**12), keys=SPLITS
+    )
+    words: dict[str, float] = setting(
+        {},
+        "Words of a typical sentence per split, mean of both sides, where known; only alignlens plan reads it.",
+        Limits(0, 1_000_000, above=True),
+        keys=SPLITS,
+    )
+    lowercase: bool = setting(False, "Lower-case every split.")
+    strip_accents: bool = setting(
+        False, "Remove accents and other diacritics from every split (words stay where they are)."
+    )
+    tokenise: bool = setting(
+        False, "Split punctuation off words in raw text. Text that has gold links is never tokenised."
+    )
+    settings: SyntheticSettings | None = setting(None, "Settings of the synthetic bitext (kind synthetic only).")
+    train: tuple[TextPair, ...] = setting((), "Parts of the training text, concatenated in this order.")
+    dev: TextPair | PartOfTrain | None = setting(
+        None,
+        "Development text, or the part of train that becomes it after cleaning, by default the last 1000 pairs (not "
+        "for kind synthetic).",
+        type="object",
+    )
+    test: TextPair | PartOfTrain | None = setting(
+        None, "Test text, or the part of train that becomes it after cleaning."
+    )
+    gold: GoldFile | None = setting(None, "Gold links of the test text.")
+    dev_gold: GoldFile | None = setting(None, "Gold links of the development text.")
+    declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The entry as it stands in the file."""
 
     def files(self) -> dict[str, DataFile]:
@@ -134,15 +183,14 @@ class Dataset:
 class Registry:
     """Datasets by name, in the order of the file."""
 
-    def __init__(self, datasets: Mapping[str, Dataset], schema: Mapping[str, Any]) -> None:
-        self._datasets, self._schema = dict(datasets), schema
+    def __init__(self, datasets: Mapping[str, Dataset]) -> None:
+        self._datasets = dict(datasets)
 
     @classmethod
     def load(cls, path: Path | str = DEFAULT_PATH) -> Registry:
         """Returns the registry of a YAML file."""
         path = Path(path)
-        schema = read_schema("datasets", path.parent)
-        return cls(_datasets(read_yaml(path), schema, f"{path.name}:"), schema)
+        return cls(_datasets(read_yaml(path), f"{path.name}:"))
 
     @classmethod
     def load_all(cls, paths: Sequence[Path | str]) -> Registry:
@@ -154,7 +202,7 @@ class Registry:
 
     def merged(self, extra: Mapping[str, Any], label: str = "datasets:") -> Registry:
         """Returns a registry with the entries of ``extra`` added; an entry of the same name is replaced whole."""
-        return Registry({**self._datasets, **_datasets(extra, self._schema, label)}, self._schema)
+        return Registry({**self._datasets, **_datasets(extra, label)})
 
     def get(self, name: str) -> Dataset:
         """Returns a dataset; an unknown name is an error that lists the known ones."""
@@ -169,28 +217,33 @@ class Registry:
         return len(self._datasets)
 
 
-def _datasets(data: Any, schema: Mapping[str, Any], label: str) -> dict[str, Dataset]:
+def _datasets(data: Any, label: str) -> dict[str, Dataset]:
     data = {} if data is None else data
-    check(data, schema, label)
+    named = {"propertyNames": {"format": "dataset-name"}, "additionalProperties": schema_of(Dataset)}
+    check(data, {"type": "object", "maxProperties": 10_000, **named}, label)
     return {name: _dataset(name, value, label) for name, value in data.items()}
 
 
-def _dataset(name: str, value: Mapping[str, Any], label: str) -> Dataset:
+def _dataset(name: str, value: dict[str, Any], label: str) -> Dataset:
     where = key_path(label, [name])
-    kind = value["kind"]
-    plain = {key: value[key] for key in _PLAIN_KEYS if key in value}
-    dataset = Dataset(
-        name=name,
-        kind=kind,
-        pair=(value["pair"][0], value["pair"][1]),
-        train=tuple(TextPair(_file(part["source"]), _file(part["target"])) for part in value.get("train", [])),
-        dev=_split(value.get("dev", None if kind == "synthetic" else DEFAULT_DEV), f"{where}.dev"),
-        test=_split(value.get("test"), f"{where}.test"),
-        gold=_gold(value.get("gold")),
-        dev_gold=_gold(value.get("dev_gold")),
-        declared=value,
-        **plain,
-    )
+    for split in ("dev", "test"):
+        given = value.get(split)
+        if given is not None and set(given) not in _SPLIT_KEYS:
+            told = ", ".join(given) or "nothing"
+            raise ConfigError(f"{where}.{split}: give source and target, or last, or every; not {told}")
+    try:
+        dataset = read(Dataset, value, name=name, declared=value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
+    if dataset.kind != "synthetic" and dataset.dev is None:
+        dataset = replace(dataset, dev=DEFAULT_DEV)
+    _check(dataset, where)
+    return dataset
+
+
+def _check(dataset: Dataset, where: str) -> None:
+    """Raises for what does not go together."""
+    kind = dataset.kind
     if dataset.pair[0] == dataset.pair[1]:
         raise ConfigError(f"{where}.pair: {dataset.pair[0]} twice; both directions would have the same name")
     for role, file in dataset.files().items():
@@ -198,14 +251,10 @@ def _dataset(name: str, value: Mapping[str, Any], label: str) -> Dataset:
         if place.is_absolute() or ".." in place.parts:
             raise ConfigError(f"{where}.{role}.mirror: {file.mirror!r} is not a path below the mirror")
     if kind == "synthetic":
-        try:
-            SyntheticSettings.from_dict(dataset.settings)
-        except ConfigError as error:
-            raise ConfigError(f"{where}.settings: {error}") from None
         if dataset.files() or dataset.dev or dataset.test:
             raise ConfigError(f"{where}: kind synthetic makes its own files; remove train, dev, test and gold")
-        return dataset
-    if dataset.settings:
+        return
+    if dataset.settings is not None:
         raise ConfigError(f"{where}.settings: only kind synthetic has settings")
     if not dataset.train or dataset.test is None:
         raise ConfigError(f"{where}: kind {kind} needs train and test (test may be {{last: 500}})")
@@ -217,25 +266,3 @@ def _dataset(name: str, value: Mapping[str, Any], label: str) -> Dataset:
     for key, split, gold in (("gold", dataset.test, dataset.gold), ("dev_gold", dataset.dev, dataset.dev_gold)):
         if gold is not None and not isinstance(split, TextPair):
             raise ConfigError(f"{where}.{key}: gold links need source and target files of their own")
-    return dataset
-
-
-def _file(value: str | Mapping[str, Any]) -> DataFile:
-    if isinstance(value, str):
-        return DataFile(path=value)
-    member = value.get("member", ())
-    return DataFile(**{**value, "member": (member,) if isinstance(member, str) else tuple(member)})
-
-
-def _split(value: Mapping[str, Any] | None, where: str) -> TextPair | PartOfTrain | None:
-    if value is None:
-        return None
-    if set(value) == {"source", "target"}:
-        return TextPair(_file(value["source"]), _file(value["target"]))
-    if len(value) == 1 and set(value) <= {"last", "every"}:
-        return PartOfTrain(**value)
-    raise ConfigError(f"{where}: give source and target, or last, or every; not {', '.join(value)}")
-
-
-def _gold(value: Mapping[str, Any] | None) -> GoldFile | None:
-    return None if value is None else GoldFile(_file(value["file"]), value["base"], value["format"])

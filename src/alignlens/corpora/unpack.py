@@ -130,13 +130,13 @@ class _Counted(io.RawIOBase):
 def _members(path: Path, file: DataFile, room: _Room) -> list[str]:
     """Returns the members to read: those declared, or those that the declared one lists."""
     if file.list_column is None:
-        return list(file.member)
+        return list(file.members)
     names = []
-    for stream in _streams(path, file.member, room):
-        for number, line in _lines(stream, file, file.member[0]):
+    for stream in _streams(path, file.members, room):
+        for number, line in _lines(stream, file, file.members[0]):
             cells = line.split()
             if cells and len(cells) < file.list_column:
-                raise InputError(f"no column {file.list_column}.", file.member[0], number, "Check list_column.")
+                raise InputError(f"no column {file.list_column}.", file.members[0], number, "Check list_column.")
             names += [f"{file.list_folder}/{cells[file.list_column - 1]}".lstrip("/")] if cells else []
     return names
 

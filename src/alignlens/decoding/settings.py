@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignlens.errors import ConfigError
-from alignlens.io.limits import BEAM, DRAWS, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO, SEED, TEMPERATURE, Limits
+from alignlens.io.limits import (
+    BATCH_TOKENS,
+    BEAM,
+    DRAWS,
+    LENGTH_PENALTY,
+    MAX_OFFSET,
+    MAX_RATIO,
+    SEED,
+    TEMPERATURE,
+    Limits,
+)
+from alignlens.io.typed import check_limits, setting
+from alignlens.metrics.settings import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -18,23 +30,46 @@ class BeamSettings:
     long can only end. ``n_best`` is how many hypotheses of a sentence are wanted.
     """
 
-    beam: int = 5
-    length_penalty: float = 1.0
-    max_ratio: float = 2.0
-    max_offset: int = 10
+    beam: int = setting(5, "Hypotheses kept at every step.", BEAM, "every hypothesis is a row of the batch in memory")
+    length_penalty: float = setting(
+        1.0,
+        "Exponent of the length that a log probability is divided by; 0 for none, 1 for the mean per piece.",
+        LENGTH_PENALTY,
+        "a length to a higher power is beyond what a float holds",
+    )
+    max_ratio: float = setting(
+        2.0,
+        "A translation has at most max_ratio times the pieces of its source, plus max_offset pieces.",
+        MAX_RATIO,
+        "no language needs so many pieces for one",
+    )
+    max_offset: int = setting(
+        10, "See max_ratio.", MAX_OFFSET, "a translation that never ends would take that many steps"
+    )
     n_best: int = 1
 
     def __post_init__(self) -> None:
-        _check("beam", self.beam, BEAM)
+        check_limits(self, "decoding")
         if not 1 <= self.n_best <= self.beam:
             raise ConfigError(f"decoding.n_best: {self.n_best} must lie between 1 and the beam, {self.beam}.")
-        _check("length_penalty", self.length_penalty, LENGTH_PENALTY)
         _check_longest(self.max_ratio, self.max_offset)
 
     @property
     def rows(self) -> int:
         """How many hypotheses of a sentence a model reads at once."""
         return self.beam
+
+
+@dataclass(frozen=True)
+class TranslationSettings(BeamSettings):
+    """How the models of a configuration translate the test text, and how that is scored."""
+
+    batch_tokens: int = setting(
+        4000, "Most padded source tokens of a batch.", BATCH_TOKENS, "a batch is in memory at once"
+    )
+    bleu_tokenize: Tokenizer = setting(
+        "none", "Tokeniser of sacreBLEU, part of the signature; prepared text is tokenised already."
+    )
 
 
 @dataclass(frozen=True)
@@ -48,13 +83,15 @@ class SamplingSettings:
     samples: int = 1
     temperature: float = 1.0
     seed: int = 1
-    max_ratio: float = 2.0
-    max_offset: int = 10
+    max_ratio: float = BeamSettings.max_ratio
+    max_offset: int = BeamSettings.max_offset
 
     def __post_init__(self) -> None:
         _check("samples", self.samples, DRAWS)
         _check("temperature", self.temperature, TEMPERATURE)
         _check("seed", self.seed, SEED)
+        _check("max_ratio", self.max_ratio, MAX_RATIO)
+        _check("max_offset", self.max_offset, MAX_OFFSET)
         _check_longest(self.max_ratio, self.max_offset)
 
     @property
@@ -67,8 +104,6 @@ DecodingSettings = BeamSettings | SamplingSettings
 
 
 def _check_longest(ratio: float, offset: int) -> None:
-    _check("max_ratio", ratio, MAX_RATIO)
-    _check("max_offset", offset, MAX_OFFSET)
     if offset == 0 and ratio == 0:
         raise ConfigError("decoding.max_offset: 0 must be more than 0 where max_ratio is 0.")
 

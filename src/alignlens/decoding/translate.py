@@ -14,7 +14,7 @@ from alignlens.decoding.beam import beam_search
 from alignlens.decoding.hypothesis import NOTHING
 from alignlens.decoding.sampling import sample
 from alignlens.decoding.sentences import stored
-from alignlens.decoding.settings import BeamSettings
+from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import InputError
 from alignlens.models.checkpoint import load_model
 from alignlens.subwords.spans import Segmenter, line_of
@@ -30,15 +30,13 @@ if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
     from alignlens.models.settings import ModelSpec
 
-BATCH_TOKENS = 4000
-
 
 def decode(
     model: Seq2Seq,
     sources: TokenStore | Sequence[Pieces],
     settings: DecodingSettings,
     *,
-    tokens: int = BATCH_TOKENS,
+    tokens: int = TranslationSettings.batch_tokens,
     source_begin: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -75,7 +73,7 @@ def translate(
     sources: TokenStore | Sequence[Pieces],
     settings: DecodingSettings,
     *,
-    tokens: int = BATCH_TOKENS,
+    tokens: int = TranslationSettings.batch_tokens,
     source_begin: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:

@@ -1,7 +1,6 @@
 """What numbers may be, whoever gives them: a configuration, a command line or the parameter of a method.
 
-A limit lies far beyond any sensible use, and below what would hang or fill the machine. The schemas in config/schemas
-have the same numbers (a test compares them).
+A limit lies far beyond any sensible use, and below what would hang or fill the machine.
 """
 
 from __future__ import annotations

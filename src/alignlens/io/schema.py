@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import re
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.errors import ConfigError, InputError, nearest, unknown_name
-from alignlens.io.documents import read_yaml, shown
+from alignlens.errors import ConfigError, nearest, unknown_name
+from alignlens.io.documents import shown
 from alignlens.io.names import KINDS, expected, is_name
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from jsonschema import FormatChecker, ValidationError
     from jsonschema.protocols import Validator
 
-_CHECKOUT_CONFIG = Path(__file__).parents[3] / "config"
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _PLAIN_KEY = re.compile(r"[\w-]{1,100}")
 # What no file name, environment or text file holds: a null character, and halves of characters.
@@ -48,16 +46,6 @@ _BOUNDS = {
 _UPPER = ("at most", "less than")
 
 
-def read_schema(name: str, folder: Path = _CHECKOUT_CONFIG) -> dict[str, Any]:
-    """Returns a schema by its name, from beside the configuration in ``folder`` or else from this checkout."""
-    file = Path("schemas", f"{name}.schema.yaml")
-    found = next((place / file for place in (folder, _CHECKOUT_CONFIG) if (place / file).is_file()), None)
-    if found is None:
-        raise InputError("no such file.", folder / file, advice="Keep the schemas beside the configuration.")
-    schema: dict[str, Any] = read_yaml(found)
-    return schema
-
-
 def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
     """Raises a ``ConfigError`` for the first key or value that the schema does not allow.
 
@@ -69,21 +57,6 @@ def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
     errors = sorted(found, key=lambda error: error.json_path)
     if errors:
         raise ConfigError(_sentence(errors[0], label))
-
-
-def with_defaults(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document with the default of every key it leaves out, at every depth."""
-    filled = dict(document)
-    for key, rule in schema.get("properties", {}).items():
-        if key not in filled and "default" in rule:
-            filled[key] = rule["default"]
-        value = filled.get(key)
-        if isinstance(value, dict):
-            filled[key] = with_defaults(value, rule)
-        elif isinstance(value, list) and isinstance(rule.get("items"), dict):
-            items = rule["items"]
-            filled[key] = [with_defaults(item, items) if isinstance(item, dict) else item for item in value]
-    return filled
 
 
 def _check_plain(value: Any, where: str, depth: int = 0) -> None:

@@ -1,31 +1,84 @@
 """Settings written once: a frozen dataclass says what each value may be, and the schema of a configuration follows.
 
 A field made by ``setting`` carries its description and limits; its type says the rest. ``schema_of`` makes the closed
-JSON schema that ``io.schema`` checks with, and ``read`` the typed settings of what was checked.
+JSON schema that ``io.schema`` checks with, and ``read`` the typed settings of what was checked. Other fields are no
+settings: nobody can write them into a file.
+
+Types are ``bool``, ``int``, ``float``, ``str``, ``Any``, ``Literal``, dataclasses, tuples, dicts by name, and unions of
+those. A class may have a form of its own (``Formed``), and a dataclass with ``SHORT_FOR`` may be written as a plain
+text, which then is the value of that key.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, field, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
+
+from alignlens.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from dataclasses import Field
 
     from alignlens.io.limits import Limits
 
 Settings = TypeVar("Settings")
 
-_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+#: In place of a default: the key must be there.
+REQUIRED: Any = MISSING
+
+#: Rules for a text that is a path or an address: not empty, and without line breaks and other control characters.
+ONE_LINE: dict[str, Any] = {"minLength": 1, "pattern": r"^[^\x00-\x1f\x7f]*$"}
+
+_TYPES: dict[Any, dict[str, Any]] = {}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
-def setting(default: Any, description: str, limits: Limits | None = None, why: str = "", **rules: Any) -> Any:
-    """Returns the field of a setting; ``limits`` and ``why`` they are there hold for the numbers in it.
+@runtime_checkable
+class Formed(Protocol):
+    """A class that says itself how it is written and read."""
 
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Returns the rules for what is written."""
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """Returns the value of checked plain data."""
+
+    def as_json(self) -> Any:
+        """Returns plain data that ``from_json`` reads back."""
+
+
+def setting(
+    default: Any,
+    description: str,
+    limits: Limits | None = None,
+    why: str = "",
+    choices: Iterable[str] | None = None,
+    keys: Iterable[str] | None = None,
+    **rules: Any,
+) -> Any:
+    """Returns the field of a setting; ``limits``, ``why`` they are there, and ``choices`` hold for the values in it.
+
+    ``keys`` are those that a dict may have, if it may not have any.
     ``rules`` are words of JSON Schema for the value itself: ``maxItems``, ``pattern``, ``propertyNames``.
     """
-    metadata = {"description": description, "limits": limits, "why": why, "rules": rules}
+    told = {"description": description, "limits": limits, "why": why, "choices": choices, "keys": keys}
+    metadata = {**told, "rules": rules}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -33,58 +86,145 @@ def setting(default: Any, description: str, limits: Limits | None = None, why: s
 
 def group(kind: type[Settings], description: str) -> Settings:
     """Returns the field of settings inside settings."""
-    made: Settings = field(default_factory=kind, metadata={"description": description})
+    made: Settings = field(default_factory=kind, metadata={"description": description, "rules": {}})
     return made
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:
     """Returns the closed schema of a dataclass of settings, defaults included."""
-    hints = get_type_hints(kind)
-    properties = {}
-    for each in fields(kind):
+    hints = _types(kind)
+    properties, required = {}, []
+    for each in _settings_of(kind):
         told = {"description": each.metadata["description"]}
-        if is_dataclass(hints[each.name]):
-            properties[each.name] = {**schema_of(hints[each.name]), **told, "default": {}}
-            continue
-        default = each.default
+        value = {**_value(hints[each.name], each.metadata), **told, **each.metadata["rules"]}
         if each.default_factory is not MISSING:
-            default = each.default_factory()
-        value = _value(hints[each.name], each.metadata["limits"], each.metadata["why"])
-        default = list(default) if isinstance(default, tuple) else default
-        properties[each.name] = {**told, **value, **each.metadata["rules"], "default": default}
+            value["default"] = _plain(each.default_factory())
+        elif each.default is not MISSING:
+            value["default"] = _plain(each.default)
+        else:
+            required.append(each.name)
+        properties[each.name] = value
     described = (kind.__doc__ or "").split("\n")[0]
-    return {"description": described, "type": "object", "additionalProperties": False, "properties": properties}
+    schema = {"description": described, "type": "object", "additionalProperties": False, "properties": properties}
+    return {**schema, **({"required": required} if required else {})}
 
 
-def _value(hint: Any, limits: Limits | None, why: str) -> dict[str, Any]:
-    """Returns the rules for a value of some type."""
-    if get_origin(hint) is UnionType:
-        (inner,) = (kind for kind in get_args(hint) if kind is not NoneType)
-        rules = _value(inner, limits, why)
-        return {**rules, "type": [rules["type"], "null"]}
-    if get_origin(hint) is tuple:
-        return {"type": "array", "items": _value(get_args(hint)[0], limits, why)}
-    if get_origin(hint) is dict:
-        return {"type": "object", "additionalProperties": _value(get_args(hint)[1], limits, why)}
-    if get_origin(hint) is Literal:
-        return {"enum": list(get_args(hint))}
-    return {"type": _NAMES[hint], **(_bounds(limits, why) if limits else {})}
+def _types(kind: Any) -> dict[str, Any]:
+    """Returns the types of the fields; texts become types once, since that takes a while."""
+    if kind not in _TYPES:
+        _TYPES[kind] = get_type_hints(kind)
+    return _TYPES[kind]
 
 
-def _bounds(limits: Limits, why: str) -> dict[str, Any]:
-    least = "exclusiveMinimum" if limits.above else "minimum"
-    most = "exclusiveMaximum" if limits.below else "maximum"
-    return {least: limits.least, most: limits.most, **({"$comment": why} if why else {})}
+def _settings_of(kind: Any) -> list[Field[Any]]:
+    return [each for each in fields(kind) if "description" in each.metadata]
 
 
-def read(kind: type[Settings], content: Mapping[str, Any]) -> Settings:
-    """Returns the settings of checked values; what is left out has its default."""
-    hints = get_type_hints(kind)
-    values = {name: _read_value(hints[name], value) for name, value in content.items()}
-    return kind(**values)
+def _value(hint: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the rules for a value of some type, given what is told of its field."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if origin is UnionType:
+        return _either([_value(kind, told) for kind in inner])
+    if origin is tuple:
+        size = {} if inner[-1] is Ellipsis else {"minItems": len(inner), "maxItems": len(inner)}
+        return {"type": "array", "items": _value(inner[0], told), **size}
+    if origin is dict and told.get("keys") is not None:
+        value = {"description": told["description"], **_value(inner[1], told)}
+        return {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(told["keys"], value)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _value(inner[1], told)}
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if _is_formed(hint):
+        return dict(hint.schema())
+    if is_dataclass(hint):
+        return _dataclass(hint)
+    if told.get("choices") is not None and hint is str:
+        return {"enum": list(told["choices"])}
+    return {"type": _NAMES[hint], **_bounds(hint, told)}
+
+
+def _dataclass(kind: Any) -> dict[str, Any]:
+    """Returns the rules for settings inside settings, or for the plain text that stands for them."""
+    schema = schema_of(kind)
+    if not hasattr(kind, "SHORT_FOR"):
+        return schema
+    (short,) = (each for each in _settings_of(kind) if each.name == kind.SHORT_FOR)
+    return _either([{"type": "string", **short.metadata["rules"]}, schema])
+
+
+def _either(shapes: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the rules for one of several shapes; each rule of JSON Schema speaks of values of its own type only.
+
+    Of two mappings all keys are known and none is required: which go together is checked by whoever reads them.
+    """
+    merged: dict[str, Any] = {}
+    for shape in shapes:
+        kinds = [shape["type"]] if isinstance(shape["type"], str) else shape["type"]
+        if "object" in kinds and "properties" in merged:
+            merged.pop("required", None)
+            shape = {"properties": {**merged["properties"], **shape["properties"]}}
+        merged = {**merged, **shape, "type": list(dict.fromkeys([*merged.get("type", ()), *kinds]))}
+    return {**merged, "type": merged["type"][0] if len(merged["type"]) == 1 else merged["type"]}
+
+
+def _bounds(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
+    limits, why = told.get("limits"), told.get("why")
+    if limits is None or kind not in (int, float):
+        return {}
+    bounds = {"exclusiveMinimum" if limits.above else "minimum": limits.least}
+    if math.isfinite(limits.most):
+        bounds["exclusiveMaximum" if limits.below else "maximum"] = limits.most
+    return {**bounds, **({"$comment": why} if why else {})}
+
+
+def read(kind: type[Settings], content: Mapping[str, Any], **others: Any) -> Settings:
+    """Returns the settings of checked values; what is left out has its default. ``others`` are no settings."""
+    hints = _types(kind)
+    return kind(**{name: _read_value(hints[name], value) for name, value in content.items()}, **others)
 
 
 def _read_value(hint: Any, value: Any) -> Any:
-    if is_dataclass(hint):
-        return read(hint, value)  # type: ignore[arg-type]
-    return tuple(value) if isinstance(value, list) else value
+    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
+    for kind in kinds:
+        origin, inner = get_origin(kind), get_args(kind)
+        if _is_formed(kind) and value is not None:
+            return kind.from_json(value)
+        if isinstance(value, list) and origin is tuple:
+            return tuple(_read_value(inner[0], each) for each in value)
+        if isinstance(value, dict) and origin is dict:
+            return {name: _read_value(inner[1], each) for name, each in value.items()}
+        if isinstance(value, dict) and is_dataclass(kind) and {each.name for each in _settings_of(kind)} >= set(value):
+            return read(kind, value)  # type: ignore[arg-type]
+        if isinstance(value, str) and hasattr(kind, "SHORT_FOR"):
+            return kind(**{kind.SHORT_FOR: value})
+    return value
+
+
+def written(settings: Any) -> dict[str, Any]:
+    """Returns settings as plain data that ``read`` reads back, every key with its value."""
+    return {each.name: _plain(getattr(settings, each.name)) for each in _settings_of(settings)}
+
+
+def _plain(value: Any) -> Any:
+    if _is_formed(type(value)):
+        return value.as_json()
+    if is_dataclass(value):
+        return written(value)
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _is_formed(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Formed)
+
+
+def check_limits(settings: Any, key: str) -> None:
+    """Raises for a number outside its limits, in settings that no schema has checked; they stand under ``key``."""
+    for each in _settings_of(settings):
+        value, limits = getattr(settings, each.name), each.metadata.get("limits")
+        if limits is not None and value is not None and value not in limits:
+            raise ConfigError(f"{key}.{each.name}: {value} must lie {limits}.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
@@ -19,37 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-Kind = Literal["joint", "separate"]
+    from alignlens.subwords.settings import BpeSettings
+
 KIND = "subword folder"
-KINDS: tuple[Kind, ...] = ("joint", "separate")
 
 _ERRORS_ONLY = 2
 _LONGEST_LINE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class BpeSettings:
-    """What decides a segmentation.
-
-    ``vocab`` counts everything: pieces, 256 byte pieces and the four control symbols. With ``dummy_prefix``
-    off, the first piece of a line carries no word-start mark. ``limit`` trains on that many lines, evenly
-    spaced, instead of all. ``coverage`` is the share of running characters that get a piece of their own; the
-    rest are spelled in bytes.
-    """
-
-    kind: Kind = "joint"
-    vocab: int = 8000
-    dummy_prefix: bool = True
-    coverage: float = 1.0
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ConfigError(f"subwords.kind: {self.kind!r} is not one of {', '.join(KINDS)}.")
-        if not 0.9 <= self.coverage <= 1.0:
-            raise ConfigError(f"subwords.coverage: {self.coverage} must lie between 0.9 and 1.")
-        if self.limit is not None and self.limit < 1:
-            raise ConfigError(f"subwords.limit: {self.limit} must be at least 1, or absent for all lines.")
 
 
 def train(lines: Sequence[str], settings: BpeSettings, what: str = "the text") -> bytes:

@@ -1,46 +1,108 @@
-"""How a model is trained; plain data. Defaults are those of the schema (a test compares them)."""
+"""How a model is trained; plain data."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
-from alignlens.models.presets import check_model
-from alignlens.models.settings import ArchitectureSettings, architecture_settings
+from alignlens.io.limits import BATCH_TOKENS, THREADS, Limits
+from alignlens.io.typed import read, setting, written
 from alignlens.training.objectives.registry import ChosenObjective
+
+if TYPE_CHECKING:
+    from alignlens.models.settings import ArchitectureSettings
+
+_IN_MEMORY = BATCH_TOKENS, "a batch is in memory at once"
+_RATE = Limits(0, 1000), "any training diverges long before"
+_TOO_LONG = "no training is as long"
+_UPDATES = Limits(1, 10_000_000), _TOO_LONG
+_EPOCHS = Limits(1, 1_000_000), _TOO_LONG
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """One training run: an update is ``accumulation`` micro-batches, however many processes share them."""
+    """How a model is trained: an update is ``accumulation`` micro-batches, however many processes share them."""
 
-    objective: ChosenObjective = field(default_factory=ChosenObjective)  # what is minimised
-    batch_tokens: int = 4000  # most padded tokens of a micro-batch, counted on its longer side
-    batch_sentences: int | None = None  # most pairs of a micro-batch
-    accumulation: int = 1
-    longest: int = 256  # pairs with a longer side, in pieces with the end symbol, are left out
-    learning_rate: float = 1e-3  # the peak
-    schedule: Literal["inverse_sqrt", "plateau", "linear", "constant"] = "inverse_sqrt"
-    warmup: int = 4000  # updates from warmup_start to the peak
-    warmup_start: float = 1e-7
-    plateau_factor: float = 0.5
-    betas: tuple[float, float] = (0.9, 0.98)
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    label_smoothing: float = 0.1
-    clip: float = 0.0  # largest gradient norm; 0 for no clipping
-    max_updates: int | None = None
-    max_epochs: int | None = None
-    patience: int | None = None  # validations without improvement before stopping
-    validate_every: int | None = None  # updates; null for every epoch
-    validate_sentences: int = 200  # first sentences of the dev text that are translated for BLEU; 0 for none
-    best_by: Literal["loss", "accuracy", "bleu"] = "loss"
-    keep: Literal["best", "last", "averaged"] = "best"  # which checkpoint the pipeline goes on with
-    average: int = 5  # last checkpoints that are averaged, one per validation
-    snapshots: tuple[int, ...] = ()  # updates whose weights are kept
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    threads: int = 1
+    objective: ChosenObjective = setting(
+        ChosenObjective(),
+        "What is minimised, by name; its options stand beside the name and are checked by the objective.",
+    )
+    batch_tokens: int = setting(4000, "Most padded tokens of a micro-batch, counted on its longer side.", *_IN_MEMORY)
+    batch_sentences: int | None = setting(None, "Most pairs of a micro-batch; null for no limit.", *_IN_MEMORY)
+    accumulation: int = setting(
+        1,
+        "Micro-batches of an update, however many processes share them.",
+        Limits(1, 10_000),
+        "each has random numbers of its own",
+    )
+    longest: int = setting(
+        256,
+        "Pairs with a longer side, in pieces with the end symbol, are left out.",
+        Limits(2, 100_000),
+        "memory grows with the square of the length",
+    )
+    learning_rate: float = setting(1e-3, "The peak of the learning rate.", _RATE[0]._replace(above=True), _RATE[1])
+    schedule: Literal["inverse_sqrt", "plateau", "linear", "constant"] = setting(
+        "inverse_sqrt",
+        "What follows the warm-up, a fall with the root of the updates, shrinking when the dev loss no longer falls, "
+        "a straight line to zero, or nothing.",
+    )
+    warmup: int = setting(4000, "Updates from warmup_start to the peak.", Limits(0, 10_000_000), _TOO_LONG)
+    warmup_start: float = setting(1e-7, "Learning rate before the first update.", *_RATE)
+    plateau_factor: float = setting(
+        0.5,
+        "What the rate is multiplied with when the dev loss does not fall (schedule plateau).",
+        Limits(0, 1, above=True),
+    )
+    betas: tuple[float, float] = setting((0.9, 0.98), "Decay of Adam's two averages.", Limits(0, 1, below=True))
+    epsilon: float = setting(1e-8, "Adam's epsilon.", Limits(0, 1, above=True), "larger ones switch Adam off")
+    weight_decay: float = setting(0.0, "Weight decay.", Limits(0, 1000), "larger ones leave no weights")
+    label_smoothing: float = setting(
+        0.1, "Share of probability spread over all pieces in the training loss.", Limits(0, 1, below=True)
+    )
+    clip: float = setting(
+        0.0,
+        "Largest norm of the gradient; 0 for no clipping.",
+        Limits(0, 1_000_000),
+        "larger ones clip nothing; 0 says so",
+    )
+    max_updates: int | None = setting(None, "Stop after so many updates; null for no limit.", *_UPDATES)
+    max_epochs: int | None = setting(
+        None, "Stop after so many passes over the training text; null for no limit.", *_EPOCHS
+    )
+    patience: int | None = setting(
+        None, "Stop after so many validations without improvement; null for no limit.", *_EPOCHS
+    )
+    validate_every: int | None = setting(None, "Updates between validations; null for once every epoch.", *_UPDATES)
+    validate_sentences: int = setting(
+        200,
+        "First sentences of the dev text that are translated for BLEU at every validation; 0 for none.",
+        Limits(0, 100_000),
+        "they are translated at every validation",
+    )
+    best_by: Literal["loss", "accuracy", "bleu"] = setting(
+        "loss", "What makes a checkpoint the best one, measured on the dev text."
+    )
+    keep: Literal["best", "last", "averaged"] = setting("best", "The checkpoint that the pipeline goes on with.")
+    average: int = setting(
+        5,
+        "How many of the last checkpoints are averaged, one per validation.",
+        Limits(1, 1000),
+        "all of them are kept on disk",
+    )
+    snapshots: tuple[int, ...] = setting(
+        (),
+        "Updates whose weights are kept besides.",
+        Limits(0, 10_000_000),
+        _TOO_LONG,
+        maxItems=10_000,
+        uniqueItems=True,
+    )
+    precision: Literal["float32", "bfloat16", "float16"] = setting(
+        "float32", "Number format of the forward and backward pass; other than float32 is for GPUs."
+    )
+    threads: int = setting(1, "Cores of a training job.", THREADS, "no machine has more")
 
     def __post_init__(self) -> None:
         if self.max_updates is None and self.max_epochs is None and self.patience is None:
@@ -59,17 +121,11 @@ class TrainingSettings:
         for key in values:
             if key not in known:
                 raise ConfigError(f"training.{key}: {unknown_name('key', key, known)}")
-        typed: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
-        if "objective" in values:
-            typed["objective"] = ChosenObjective.from_json(values["objective"])
-        return cls(**typed)
+        return read(cls, values)
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
-        values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        return {**values, "objective": self.objective.as_json()}
+        return written(self)
 
 
 def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> None:
@@ -79,13 +135,3 @@ def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> No
             f"training.longest: {training.longest} pieces, but the model has {model.positions} positions. "
             "Lower it, or raise model.max_positions."
         )
-
-
-def check_training(content: dict[str, Any], label: str) -> None:
-    """Raises for the first thing wrong with a model and its training, as a configuration would have it told."""
-    check_model(content, label)
-    try:
-        model = architecture_settings(content["architecture"], content["model"])
-        check_longest(model, TrainingSettings.from_json(content["training"]))
-    except ConfigError as error:
-        raise ConfigError(f"{label}.{error}") from None

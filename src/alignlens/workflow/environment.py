@@ -24,7 +24,7 @@ def step_environment(settings: Settings, project: Path) -> dict[str, str]:
     found = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "MLFLOW_TRACKING_URI": resolve_address(settings.tracking_uri, Path("results")).uri,
+        "MLFLOW_TRACKING_URI": resolve_address(settings.tracking.uri, Path("results")).uri,
         "ALIGNLENS_COMMIT": commit_of(project),
         **_KEPT_MEMORY,
     }

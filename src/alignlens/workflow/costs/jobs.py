@@ -84,7 +84,7 @@ class _Estimator:
             yield "attribution: at most, adaptive sampling draws fewer copies"
 
     def _job(self, stage: str, rule: str, name: str, seconds: float, **more: Any) -> Job:
-        start = self.rates.start["models" if more.pop("models", False) else "short"]
+        start = self.rates.start.models if more.pop("models", False) else self.rates.start.short
         made = Job(stage, rule, name, start + seconds, **more)
         return made._replace(bytes=made.bytes + _JOB_BYTES)
 
@@ -95,9 +95,9 @@ class _Estimator:
             texts = {split: self.sizes.of(name, split) for split in SPLITS}
             words = sum(text.millions_of_words() for text in texts.values())
             rule = _PREPARED_BY[self.plan.files_of(dataset)]
-            yield self._job("data", rule, name, rates["prepare"] * words, bytes=1e6 * words * _WORD_BYTES)
+            yield self._job("data", rule, name, rates.prepare * words, bytes=1e6 * words * _WORD_BYTES)
             trained = texts["train"].millions_of_words()
-            yield self._job("subwords", "train_subwords", name, rates["subwords"] * trained)
+            yield self._job("subwords", "train_subwords", name, rates.subwords * trained)
             for split, text in texts.items():
                 for place, side in enumerate(SIDES):
                     millions = text.pairs * text.words[place] / 1e6
@@ -106,7 +106,7 @@ class _Estimator:
                         "subwords",
                         "segment",
                         f"{name} {split}.{side}",
-                        rates["segment"] * millions,
+                        rates.segment * millions,
                         bytes=pieces + text.pairs * _OFFSET_BYTES,
                     )
 
@@ -121,7 +121,7 @@ class _Estimator:
         for dataset_entry, run in self.plan.aligner_runs():
             name, test = f"{dataset_entry.name} {run.name} {run.text} {run.size}", self._test(dataset_entry.name)
             combinations = len(self.plan.settings.symmetrizations)
-            seconds = self.rates.links["symmetrize"] * test.pairs * combinations
+            seconds = self.rates.links.symmetrize * test.pairs * combinations
             links = _LINK_BYTES * test.pairs * max(test.words) * (combinations + 2)
             yield self._job("links and scores", "symmetrize", name, seconds, bytes=links)
             if self.plan.has_gold(dataset_entry.name):
@@ -143,7 +143,7 @@ class _Estimator:
         return iter(wanted)
 
     def _work(self, dataset: str, direction: str, run: ModelRun) -> ModelWork:
-        return ModelWork(run, self.plan.settings.subwords["vocab"], self.plan.is_reverse(dataset, direction))
+        return ModelWork(run, self.plan.settings.subwords.vocab, self.plan.is_reverse(dataset, direction))
 
     def _test(self, dataset: str) -> Text:
         return self.sizes.of(dataset, "test")
@@ -166,7 +166,7 @@ class _Estimator:
                 work_bytes=work.work_bytes(),
                 threads=run.training.threads,
             )
-            searched = work.searched(test, decoding["beam"], decoding["batch_tokens"]).seconds(speed)
+            searched = work.searched(test, decoding.beam, decoding.batch_tokens).seconds(speed)
             yield self._job("translation", "translate", name, searched, models=True)
             yield self._job("translation", "force_decode", name, work.forced(test).seconds(speed), models=True)
             yield self._job("translation", "score_bleu", name, self._scored(test, 1))
@@ -180,14 +180,14 @@ class _Estimator:
             for direction in self.plan.trained_directions(run.dataset, run.model):
                 name = f"{run.dataset} {direction} {_told(run)}"
                 yield from self._scores(run, direction, methods, text, name)
-                seconds, size = self.rates.links["extract"] * links * text.pairs, self._links_bytes(text, links)
+                seconds, size = self.rates.links.extract * links * text.pairs, self._links_bytes(text, links)
                 yield self._job("links and scores", "extract_links", name, seconds, bytes=size)
             name = f"{run.dataset} {_told(run)}"
             folders = planned.directions(run)
             if BIDIR in folders:
                 combined = links * len(settings.symmetrizations)
                 seconds, size = (
-                    self.rates.links["symmetrize"] * combined * text.pairs,
+                    self.rates.links.symmetrize * combined * text.pairs,
                     self._links_bytes(text, combined),
                 )
                 yield self._job("links and scores", "symmetrize_methods", name, seconds, bytes=size)
@@ -226,8 +226,8 @@ class _Estimator:
 
     def _scored(self, text: Text, files: int) -> float:
         """Returns the seconds of error rates with their intervals; time grows with samples of the bootstrap."""
-        samples: int = self.plan.settings.interval["samples"]
-        return self.rates.links["score"] * text.pairs * files * samples / 1000
+        samples = self.plan.settings.interval.samples
+        return self.rates.links.score * text.pairs * files * samples / 1000
 
     def _free_references(self) -> Iterator[Job]:
         stage = "translation"

@@ -1,13 +1,17 @@
-"""What a machine does in a second: ``config/rates.yaml``, checked against a closed schema."""
+"""What a machine does in a second: ``config/rates.yaml``. Every number must be there."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from alignlens.aligners.registry import ALIGNERS
 from alignlens.errors import ConfigError
 from alignlens.io.documents import read_yaml
-from alignlens.io.schema import check, read_schema
+from alignlens.io.limits import Limits
+from alignlens.io.schema import check
+from alignlens.io.typed import REQUIRED, read, schema_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,13 +19,16 @@ if TYPE_CHECKING:
 
     from alignlens.workflow.costs.sizes import Text
 
+_POSITIVE = Limits(0, math.inf, above=True)
+_NOT_NEGATIVE = Limits(0, math.inf)
+
 
 @dataclass(frozen=True)
 class Speed:
     """Multiply-adds per second, and seconds of every operation that has to wait for the one before it."""
 
-    multiply_adds: float
-    wait: float
+    multiply_adds: float = setting(REQUIRED, "Per second.", _POSITIVE)
+    wait: float = setting(REQUIRED, "Seconds of every operation that waits for the one before it.", _NOT_NEGATIVE)
 
     def seconds(self, multiply_adds: float, operations: float) -> float:
         """Returns how long that takes."""
@@ -32,10 +39,10 @@ class Speed:
 class AlignerRate:
     """How the time of a word aligner grows with the text, and what its stored model takes."""
 
-    seconds: float  # of one pair of one word
-    length: float  # powers
-    pairs: float
-    bytes: float  # per pair of words of a sentence pair
+    seconds: float = setting(REQUIRED, "Of a pair of one word.", _POSITIVE)
+    length: float = setting(REQUIRED, "The power of the length that time grows with.", Limits(1, math.inf))
+    pairs: float = setting(REQUIRED, "The power of the number of pairs that time grows with.", _POSITIVE)
+    bytes: float = setting(REQUIRED, "Of the stored model per pair of words of a sentence pair.", _NOT_NEGATIVE)
 
     def seconds_for(self, text: Text) -> float:
         """Returns how long training takes."""
@@ -47,30 +54,61 @@ class AlignerRate:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """The whole table; its schema says what each number is."""
+class StartRates:
+    """Seconds before a job does anything."""
 
-    start: Mapping[str, float]
-    text: Mapping[str, float]
-    training: Mapping[str, Speed]
-    decoding: Mapping[str, Speed]
-    attribution: Mapping[str, Speed]
-    aligners: Mapping[str, AlignerRate]
-    links: Mapping[str, float]
-    encoder: float
-    study: float
-    gpu: Speed
+    short: float = setting(REQUIRED, "A job without models.", _POSITIVE)
+    models: float = setting(REQUIRED, "A job that loads torch and a model.", _POSITIVE)
+
+
+@dataclass(frozen=True)
+class TextRates:
+    """Seconds per million words."""
+
+    prepare: float = setting(REQUIRED, "Reading and cleaning.", _POSITIVE)
+    subwords: float = setting(REQUIRED, "Training BPE.", _POSITIVE)
+    segment: float = setting(REQUIRED, "Text to pieces, and to numbers.", _POSITIVE)
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """Seconds per sentence, method and procedure."""
+
+    extract: float = setting(REQUIRED, "Scores to links.", _POSITIVE)
+    symmetrize: float = setting(REQUIRED, "Both directions to one.", _POSITIVE)
+    score: float = setting(REQUIRED, "Error rates with intervals of 1000 samples.", _POSITIVE)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core does in a second."""
+
+    start: StartRates = setting(REQUIRED, "Seconds before a job does anything.")
+    text: TextRates = setting(REQUIRED, "Seconds per million words.")
+    training: dict[str, Speed] = setting(REQUIRED, "Forward and backward passes and the update, by architecture.")
+    decoding: dict[str, Speed] = setting(REQUIRED, "Forced scores and beam search, by architecture.")
+    attribution: dict[str, Speed] = setting(
+        REQUIRED,
+        "Forward passes of noisy copies, and backward passes to the source; wait is per backward pass.",
+    )
+    aligners: dict[str, AlignerRate] = setting(
+        REQUIRED,
+        "Word aligners by name, without the time of the aligner that one starts from.",
+        keys=ALIGNERS,
+        required=list(ALIGNERS),
+    )
+    links: LinkRates = setting(REQUIRED, "Seconds per sentence, method and procedure.")
+    encoder: float = setting(REQUIRED, "Seconds per sequence of a pretrained encoder.", _POSITIVE)
+    study: float = setting(REQUIRED, "Seconds of a study or of the report.", _POSITIVE)
+    gpu: Speed = setting(REQUIRED, "What a GPU does in training; assumed.")
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Returns the rates of a configuration folder."""
         path = folder / "rates.yaml"
-        content: dict[str, Any] = read_yaml(path)
-        check(content, read_schema("rates", folder), f"{path.name}:")
-        for work in ("training", "decoding", "attribution"):
-            content[work] = {name: Speed(**speed) for name, speed in content[work].items()}
-        content["aligners"] = {name: AlignerRate(**rate) for name, rate in content["aligners"].items()}
-        return cls(**{**content, "gpu": Speed(**content["gpu"])})
+        content = read_yaml(path)
+        check(content, schema_of(cls), f"{path.name}:")
+        return read(cls, content)
 
     def speed(self, work: str, architecture: str) -> Speed:
         """Returns how fast models of an architecture do some work: ``training``, ``decoding`` or ``attribution``."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from alignlens.errors import ConfigError, InputError
+from alignlens.errors import InputError
 from alignlens.io.documents import read_json, taking
-from alignlens.metrics.sentences import Sentences, gathered_sentences, row_name
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -26,16 +24,6 @@ def part_of(items: Sequence[_Item], shard: tuple[int, int]) -> Sequence[_Item]:
 def part_facts(shard: tuple[int, int]) -> dict[str, Any]:
     """Returns what a part says about itself; nothing where it is the whole."""
     return {} if shard[1] == 1 else {PART: list(shard)}
-
-
-def gathered(args: argparse.Namespace) -> tuple[dict[str, Any], Sentences | None]:
-    """Returns the table of all parts, and what was counted sentence by sentence if it is wanted."""
-    if (args.sentences is None) != (args.gather_sentences is None):
-        raise ConfigError("with --gather, --sentences and --gather-sentences go together")
-    result = gathered_parts(args.gather)
-    if args.sentences is None:
-        return result, None
-    return result, gathered_sentences(args.gather_sentences, list(map(row_name, result["rows"])))
 
 
 def gathered_parts(paths: Sequence[Path]) -> dict[str, Any]:

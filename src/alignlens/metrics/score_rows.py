@@ -1,47 +1,22 @@
-"""What the verbs that score links share: the options of the interval, and one row per links file."""
+"""One row of a table per system: error rates with their interval, counts, and how often true causes were found."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.cli.numbers import count, real, seed
-from alignlens.errors import ConfigError
-from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.metrics.bootstrap import aer_intervals
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from alignlens.alignment.gold import Gold
     from alignlens.metrics.aer import Counts
     from alignlens.metrics.causes import CauseCounts
 
 
-def add_interval(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the bootstrap interval."""
-    parser.add_argument("--level", type=real(LEVEL), default=95, help="level of the interval in percent (default 95)")
-    parser.add_argument("--samples", type=count(RESAMPLES), default=1000, help="bootstrap samples (default 1000)")
-    parser.add_argument("--seed", type=seed, default=1, help="bootstrap seed (default 1)")
-
-
-def add_sentences(parser: argparse.ArgumentParser) -> None:
-    """Adds the option for what is compared in pairs later."""
-    told = "write the counts of every row and sentence pair, for paired comparisons (.npz)"
-    parser.add_argument("--sentences", type=Path, metavar="FILE", help=told)
-
-
-def interval_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns level, samples and seed of the interval, after checking them."""
-    if not 0 < args.level < 100 or args.samples < 10:
-        raise ConfigError("--level must be between 0 and 100, --samples at least 10")
-    return {"level": args.level, "samples": args.samples, "seed": args.seed}
-
-
-def score_rows(systems: Sequence[Counts], gold: Gold, interval: dict[str, Any]) -> list[dict[str, Any]]:
+def score_rows(systems: Sequence[Counts], gold: Gold, interval: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns one row per system on the same gold: percentages (null where undefined), counts, interval of the AER."""
     rows = []
     for counts, limits in zip(systems, aer_intervals(systems, **interval), strict=True):
@@ -59,7 +34,7 @@ def score_rows(systems: Sequence[Counts], gold: Gold, interval: dict[str, Any]) 
     return rows
 
 
-def cause_columns(counts: CauseCounts | None, interval: dict[str, Any]) -> dict[str, Any]:
+def cause_columns(counts: CauseCounts | None, interval: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a row says about causes: percentages, interval and words; all null where nothing is known."""
     if counts is None:
         return dict.fromkeys(("cause_hits", "cause_low", "cause_high", "cause_chance", "cause_words"))

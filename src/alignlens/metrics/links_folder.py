@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from alignlens.alignment.extraction import EXTRACTIONS
-from alignlens.alignment.symmetrize import METHODS
+from alignlens.alignment.procedures import EXTRACTIONS, SYMMETRIZATIONS
 from alignlens.errors import InputError
 from alignlens.io.arrays import read_arrays, write_arrays
 from alignlens.io.atomic import write_json
@@ -49,7 +48,7 @@ class LinksName(NamedTuple):
     def of(cls, path: Path) -> LinksName:
         """Returns what a file is called for; a method may have dots of its own."""
         rest, symmetrization = path.name.removesuffix(SUFFIX), None
-        if rest.rpartition(".")[2] in METHODS:
+        if rest.rpartition(".")[2] in SYMMETRIZATIONS:
             rest, _, symmetrization = rest.rpartition(".")
         method, _, extraction = rest.rpartition(".")
         if extraction not in EXTRACTIONS or not method:

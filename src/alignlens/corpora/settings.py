@@ -1,0 +1,46 @@
+"""How training text is prepared; plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from alignlens.io.limits import PAIRS, Limits
+from alignlens.io.schema import check
+from alignlens.io.typed import group, read, schema_of, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class CleaningSettings:
+    """Limits for training pairs."""
+
+    max_words: int = setting(100, "Longest sentence kept, in words.", Limits(1, 200), "HMM and IBM4 take no more")
+    max_ratio: float = setting(
+        9.0, "Largest ratio of the two sides' lengths kept.", Limits(1, 1000), "no pair of sentences has more"
+    )
+    drop_duplicates: bool = setting(True, "Keep only the first of equal pairs.")
+    drop_test_overlap: bool = setting(True, "Drop training pairs that occur in the test or dev text.")
+
+
+@dataclass(frozen=True)
+class PrepareSettings:
+    """How training text is cleaned, and how much of it is kept."""
+
+    cleaning: CleaningSettings = group(
+        CleaningSettings, "Which training pairs are dropped; test text is never touched."
+    )
+    max_train_pairs: int | None = setting(
+        None,
+        "Use only the first so many training pairs left after cleaning; null for all.",
+        PAIRS,
+        "more than the largest corpora have",
+    )
+
+    @classmethod
+    def from_dict(cls, mapping: Mapping[str, Any], label: str = "settings") -> Self:
+        """Returns the settings of a mapping, checked as in a configuration; what it leaves out has its default."""
+        check(mapping, schema_of(cls), label)
+        return read(cls, mapping)

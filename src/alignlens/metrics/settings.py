@@ -1,0 +1,23 @@
+"""How results are measured; plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from alignlens.io.limits import LEVEL, RESAMPLES, SEED
+from alignlens.io.typed import setting
+
+#: What sacreBLEU splits text with; part of its signature.
+Tokenizer = Literal["13a", "none", "intl", "char", "zh"]
+
+
+@dataclass(frozen=True)
+class IntervalSettings:
+    """The bootstrap interval of a score of a test set."""
+
+    level: float = setting(95, "Percent of resampled corpora inside the interval.", LEVEL)
+    samples: int = setting(
+        1000, "Number of resampled corpora.", RESAMPLES, "every resampled test set is kept for every row"
+    )
+    seed: int = setting(1, "Seed of the resampling.", SEED, "what every random generator takes")

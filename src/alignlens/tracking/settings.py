@@ -1,0 +1,26 @@
+"""Where MLflow runs go, as a configuration says it; plain data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from alignlens.errors import ConfigError
+from alignlens.io.typed import ONE_LINE, setting
+
+_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&]password=")
+
+
+@dataclass(frozen=True)
+class TrackingSettings:
+    """Where MLflow runs go."""
+
+    uri: str | None = setting(None, "An MLflow tracking server or store; null for SQLite under results/.", **ONE_LINE)
+
+    def __post_init__(self) -> None:
+        """Raises for a password: a configuration is copied, committed and printed."""
+        if self.uri is not None and _PASSWORD.search(self.uri):
+            raise ConfigError(
+                "tracking.uri: a password does not belong into a configuration. "
+                "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead."
+            )

@@ -35,7 +35,7 @@ rule attribute:
 
 rule extract_links:
     input:
-        scores=f"{ROOT}/{paths.ATTRIBUTED}",
+        matrices=f"{ROOT}/{paths.ATTRIBUTED}",
         source=attributed(0, paths.PIECES),
         target=attributed(1, paths.PIECES, paths.TRANSLATED_PIECES),
     output:
@@ -55,7 +55,7 @@ rule extract_links:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.extract"),
     shell:
-        "python -m alignlens extract --scores {input.scores:q} --source-pieces {input.source:q}"
+        "python -m alignlens extract --matrices {input.matrices:q} --source-pieces {input.source:q}"
         " --target-pieces {input.target:q} --extraction {params.extractions:q} {params.transpose:q}"
         " --out-dir {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 

@@ -6,20 +6,20 @@ SHARDS = range(1, plan.settings.attribution.shards + 1)
 
 if len(SHARDS) > 1:
 
-    ruleorder: gather_scores > attribute
+    ruleorder: gather_matrices > attribute
     ruleorder: gather_metrics > score_methods
 
 else:
 
-    ruleorder: attribute > gather_scores
+    ruleorder: attribute > gather_matrices
     ruleorder: score_methods > gather_metrics
 
 
 use rule attribute as attribute_shard with:
     output:
-        temp(directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores.shards/{{shard}}")),
+        temp(directory(f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/matrices.shards/{{shard}}")),
     log:
-        f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores.shards/{{shard}}.log",
+        f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/matrices.shards/{{shard}}.log",
     benchmark:
         f"{ROOT}/benchmarks/attribute/{ATTRIBUTION}/{{direction}}/{{shard}}.tsv"
     wildcard_constraints:
@@ -34,10 +34,10 @@ use rule attribute as attribute_shard with:
         code=code_version("alignlens.cli.attribute"),
 
 
-rule gather_scores:
+rule gather_matrices:
     input:
         expand(
-            f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/scores.shards/{{shard}}",
+            f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/matrices.shards/{{shard}}",
             shard=SHARDS,
             allow_missing=True,
         ),
@@ -46,7 +46,7 @@ rule gather_scores:
     log:
         f"{ROOT}/attributions/{ATTRIBUTION}/{{direction}}/gather.log",
     benchmark:
-        f"{ROOT}/benchmarks/gather_scores/{ATTRIBUTION}/{{direction}}.tsv"
+        f"{ROOT}/benchmarks/gather_matrices/{ATTRIBUTION}/{{direction}}.tsv"
     conda:
         "../envs/alignlens.yaml"
     resources:

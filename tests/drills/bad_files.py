@@ -22,7 +22,7 @@ _STORED = f"{R}/aligners/tiny/hmm/offline/all/xa-xb/model"
 JSON_FILES = {
     f"{MODEL_FOLDER}/model.json": BY_NAME["translate"].arguments,
     f"{_STORED}/training.json": BY_NAME["aligner stored"].arguments,
-    f"{ATTRIBUTION}/xa-xb/scores/facts.json": BY_NAME["extract"].arguments,
+    f"{ATTRIBUTION}/xa-xb/matrices/facts.json": BY_NAME["extract"].arguments,
     f"{R}/tokens/tiny/train.source/store.json": BY_NAME["train"].arguments,
     f"{LINKS}/entropy.json": BY_NAME["score-methods"].arguments,
     f"{ATTRIBUTION}/metrics.json": _KOBAYASHI,
@@ -238,10 +238,10 @@ def _parts() -> Iterator[Drill]:
         yield _drill(f"score-methods --causes {causes!r}", [*BY_NAME["score-methods"].arguments, "--causes", causes])
     for shard in ("0/1", "2/1", "1/0", "-1/2", "1/", "/2", "x", "1/2/3", "1/99999999999999999999"):
         yield _drill(f"attribute --shard {shard!r}", BY_NAME["attribute"].with_value("--shard", shard))
-    first = f"{ATTRIBUTION}/xa-xb/scores.shards/1"
+    first = f"{ATTRIBUTION}/xa-xb/matrices.shards/1"
     for what, parts in {
         "one twice": [first, first],
-        "with a whole": [first, f"{ATTRIBUTION}/xa-xb/scores"],
+        "with a whole": [first, f"{ATTRIBUTION}/xa-xb/matrices"],
     }.items():
         yield _drill(f"attribute --gather: {what}", ["attribute", "--gather", *parts, "--out", "new"])
     yield _drill(

@@ -25,7 +25,7 @@ DIRECTIONS = ("xa-xb", "xb-xa")
 MODEL = "tiny/xa-xb/transformer/1"
 MODEL_FOLDER = f"{R}/models/{MODEL}/model"
 ATTRIBUTION = f"{R}/attributions/tiny/transformer/1/final/test/forced"
-SCORES, LINKS = f"{ATTRIBUTION}/xa-xb/scores", f"{ATTRIBUTION}/xa-xb/links"
+SCORES, LINKS = f"{ATTRIBUTION}/xa-xb/matrices", f"{ATTRIBUTION}/xa-xb/links"
 ALIGNERS = {"fast_align": None, "ibm1": None, "hmm": "ibm1", "ibm4": "hmm", "eflomal": None}
 METHODS = ("attention", "ding_grad", "attention,layer=0,head=0")
 DEFINITION = {
@@ -131,7 +131,7 @@ def align_stored(name: str, out: str) -> list[str]:
 
 def attribute(direction: str = "xa-xb", out: str = "", shard: str = "1/1") -> list[str]:
     """The command that asks a model."""
-    out = out or f"{ATTRIBUTION}/{direction}/scores"
+    out = out or f"{ATTRIBUTION}/{direction}/matrices"
     model = f"{R}/models/tiny/{direction}/transformer/1/model"
     asked = ["--methods", *METHODS, "--shard", shard, "--threads", "1"]
     about = {"direction": direction, "model": "transformer", "seed": "1", "decoding": "forced"}
@@ -144,9 +144,9 @@ def extract(direction: str = "xa-xb", out: str = "") -> list[str]:
     source, target = sides(direction)
     pieces = ["--source-pieces", f"{PIECES}/test.{source}", "--target-pieces", f"{PIECES}/test.{target}"]
     turn = ["--transpose"] if direction == "xb-xa" else []
-    scores = f"{ATTRIBUTION}/{direction}/scores"
+    scores = f"{ATTRIBUTION}/{direction}/matrices"
     about = {"direction": direction, "model": "transformer", "seed": "1", "decoding": "forced"}
-    return step("extract", "--scores", scores, *pieces, *turn, "--out-dir", out, journal=out, **about)
+    return step("extract", "--matrices", scores, *pieces, *turn, "--out-dir", out, journal=out, **about)
 
 
 def score_methods(out: str, shard: str = "1/1", sentences: str = "") -> list[str]:
@@ -214,7 +214,7 @@ def commands() -> Iterator[list[str]]:
     bidir = f"{ATTRIBUTION}/bidir/links"
     yield step("symmetrize", *both, "--method", "grow-diag", "--out-dir", bidir, journal=bidir, **about)
     for shard in ("1", "2"):
-        yield attribute(out=f"{ATTRIBUTION}/xa-xb/scores.shards/{shard}", shard=f"{shard}/2")
+        yield attribute(out=f"{ATTRIBUTION}/xa-xb/matrices.shards/{shard}", shard=f"{shard}/2")
     yield score_methods(f"{ATTRIBUTION}/metrics.json", sentences=f"{ATTRIBUTION}/sentences.npz")
     for shard in ("1", "2"):
         yield score_methods(f"{ATTRIBUTION}/metrics.shards/{shard}.json", f"{shard}/2")

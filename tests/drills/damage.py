@@ -66,7 +66,7 @@ def _readers() -> Iterator[Reader]:
     yield Reader("extract", bench_files.extract(out="new"), [SCORES], others=away)
     pieces = [f"{PIECES}/test.source", f"{PIECES}/test.target"]
     yield Reader("extract", bench_files.extract(out="new"), pieces, others=turned)
-    shards = f"{ATTRIBUTION}/xa-xb/scores.shards"
+    shards = f"{ATTRIBUTION}/xa-xb/matrices.shards"
     gathered = ["attribute", "--gather", f"{shards}/1", f"{shards}/2", "--out", "new"]
     yield Reader("attribute --gather", gathered, [f"{shards}/1"], others=("shards/1", "shards/2"))
     parts = [f"{ATTRIBUTION}/metrics.shards/{k}.json" for k in "12"]

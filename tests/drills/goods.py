@@ -333,7 +333,7 @@ GOODS = (
     ),
     Good(
         "attribute gather",
-        ("attribute", "--gather", *(f"{ATTRIBUTION}/xa-xb/scores.shards/{k}" for k in "12"), "--out", "new"),
+        ("attribute", "--gather", *(f"{ATTRIBUTION}/xa-xb/matrices.shards/{k}" for k in "12"), "--out", "new"),
         {"--gather": FOLDER, "--out": OUT_FOLDER},
     ),
     Good(
@@ -358,7 +358,7 @@ GOODS = (
         "extract",
         (
             "extract",
-            "--scores",
+            "--matrices",
             SCORES,
             "--source-pieces",
             f"{PIECES}/test.source",
@@ -367,7 +367,7 @@ GOODS = (
             "--out-dir",
             "new",
         ),
-        {"--scores": FOLDER, "--source-pieces": TEXT, "--target-pieces": TEXT, "--out-dir": OUT_FOLDER}
+        {"--matrices": FOLDER, "--source-pieces": TEXT, "--target-pieces": TEXT, "--out-dir": OUT_FOLDER}
         | {"--about": JSON},
         LINKS,
     ),

@@ -20,7 +20,7 @@ FILE = '''
 
 from __future__ import annotations
 
-from alignlens.attribution.spec import MethodSpec, OwnPasses, Scores, one_of
+from alignlens.attribution.spec import MethodSpec, OwnPasses, Contributions, one_of
 
 
 def score(inputs, values):
@@ -38,7 +38,7 @@ def score(inputs, values):
     inputs.statistics.forward_passes += len(states)
     inputs.statistics.backward_passes += int(inputs.labels_mask.sum())
     found = [torch.stack(side, 1) for side in zip(*rows)]
-    return Scores(*(side.abs() if values["sign"] == "dropped" else side for side in found))
+    return Contributions(*(side.abs() if values["sign"] == "dropped" else side for side in found))
 
 
 SPEC = MethodSpec(

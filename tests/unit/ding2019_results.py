@@ -9,7 +9,7 @@ import numpy as np
 from alignlens.attribution.registry import parse
 from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import Counts
-from alignlens.metrics.sentences import FILE, Sentences, row_name
+from alignlens.metrics.sentences import FILE, SentenceCounts, row_name
 from alignlens.results.protocol import BIDIR, GROW_DIAG_FINAL, Protocol
 from alignlens.studies.ding2019 import published
 from alignlens.studies.ding2019.claims import judge
@@ -68,7 +68,7 @@ def write_scored(path: Path, content: dict[str, Any]) -> None:
     counts = [[0] * 4 if hits is None else [hits, hits, _LINKS, _LINKS] for hits in found]
     entropies = [None if row["entropy"] is None else np.full(sentences, row["entropy"]) for row in rows]
     systems = [Counts(np.tile(row, (sentences, 1))) for row in counts]
-    Sentences.of(list(map(row_name, rows)), systems, entropies, sentences).write(path.with_name(FILE))
+    SentenceCounts.of(list(map(row_name, rows)), systems, entropies, sentences).write(path.with_name(FILE))
 
 
 def write_model(

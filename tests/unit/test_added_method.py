@@ -82,7 +82,7 @@ def test_the_command_line_knows_it(
     assert prefix[:, 0].all(), "the start symbol has a column"
     assert not np.triu(prefix, 1).any(), "nobody reads what comes later"
     pieces = ["--source-pieces", "source.pieces", "--target-pieces", "target.pieces"]
-    assert main(["extract", "--scores", "scores", *pieces, "--out-dir", "de-en"]) == 0
+    assert main(["extract", "--matrices", "scores", *pieces, "--out-dir", "de-en"]) == 0
     assert {path.name for path in Path("de-en").glob("toy*")} == {"toy.ding.pharaoh", "toy.kobayashi.pharaoh"}
     extracted = read_links("de-en/toy.ding.pharaoh", 0)
     assert np.array_equal(extracted.keys, read_links("links", 0).keys)

@@ -130,7 +130,7 @@ def test_align_agrees_with_the_pipeline_for_any_window(
         segment = ["--model", str(folder / f"{side}.model"), "--input", side, "--out", f"{side}.pieces"]
         assert main(["subwords", "segment", *segment]) == 0
     pieces = ["--source-pieces", "source.pieces", "--target-pieces", "target.pieces"]
-    assert main(["extract", "--scores", "scores", *pieces, "--out-dir", "links"]) == 0
+    assert main(["extract", "--matrices", "scores", *pieces, "--out-dir", "links"]) == 0
     for extraction in ("ding", "kobayashi"):
         expected = (files / "links" / f"{SMOOTH}.{extraction}.pharaoh").read_text()
         for window in (1000, 2):

@@ -67,7 +67,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def extract(*more: str, scores: str = "scores") -> list[str]:
-    return ["extract", "--scores", scores, "--source-pieces", "source", "--target-pieces", "target", *more]
+    return ["extract", "--matrices", scores, "--source-pieces", "source", "--target-pieces", "target", *more]
 
 
 def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> None:

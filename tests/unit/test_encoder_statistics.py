@@ -10,7 +10,7 @@ from encoder_cases import VOCABULARY, our_encoder, sequence, sequences
 from scipy.stats import rankdata, spearmanr
 
 from alignlens.corpora.frequency import counts_of, ranks_by_count, ranks_by_id
-from alignlens.decoding.sentences import Sentences
+from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.encoders.observation import observe
 from alignlens.encoders.paragraphs import is_prose, manual_paragraphs, paragraph_pairs, shortened
 from alignlens.encoders.sequences import TokenSequence, padded_batches
@@ -269,7 +269,7 @@ def test_frequency_ranks_of_a_vocabulary() -> None:
     assert ranks[7] == 5
     counted = ranks_by_count(np.array([0, 5, 9, 5, 0, 1]))
     np.testing.assert_array_equal(counted, [np.nan, 2.5, 1, 2.5, np.nan, 4])
-    store = Sentences([[4, 5, 5], [5, 6]], vocabulary_size=8)
+    store = SentencesInMemory([[4, 5, 5], [5, 6]], vocabulary_size=8)
     assert counts_of(store).tolist() == [0, 0, 2, 0, 1, 3, 1, 0]
     assert counts_of(store, begin=True)[1] == 2
 

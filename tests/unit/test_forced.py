@@ -14,7 +14,7 @@ from tiny_folder import SMALL
 from alignlens.corpora.batches import Batch, make_batch
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.decoding.forced import Forced, check_labels, force, force_all
-from alignlens.decoding.sentences import Sentences
+from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.errors import ToolError
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_settings
@@ -24,7 +24,7 @@ TARGETS = [[4, 5, 6], [5], [6, 6, 4, 5, 4, 6, 4], [4, 4], [], [6]]
 
 
 def batch_of_pairs(*indices: int) -> Batch:
-    return make_batch(Sentences(SOURCES), Sentences(TARGETS), np.array(indices))
+    return make_batch(SentencesInMemory(SOURCES), SentencesInMemory(TARGETS), np.array(indices))
 
 
 def test_every_label_has_the_probability_of_the_table() -> None:

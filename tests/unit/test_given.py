@@ -95,7 +95,7 @@ def test_what_was_generated_is_explained_as_it_was_generated(folder: Path, files
     assert call(folder, "attribute", *given, *METHODS, "--out", "scores") == 0
     assert Matrices.open("scores").shapes[:, 0].tolist() == [len(ids) + 1 for ids in generated]
     pieces = ["--source-pieces", "source.pieces", "--target-pieces", "free.pieces"]
-    assert main(["extract", "--scores", "scores", *pieces, "--out-dir", "links"]) == 0
+    assert main(["extract", "--matrices", "scores", *pieces, "--out-dir", "links"]) == 0
     # Aligning by the model's own translation is the same: nothing is segmented a second time.
     own = ["--source", "source", "--method", "grad", "--translation-out", "mine", "--out", "mine.links", *SHORT]
     assert call(folder, "align", *own) == 0

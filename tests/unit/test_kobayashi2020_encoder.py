@@ -14,7 +14,7 @@ from alignlens.encoders.observation import observe, singular_values
 from alignlens.encoders.statistics import EncoderStatistics
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED
 from alignlens.studies.kobayashi2020 import encoder_published as published
-from alignlens.studies.kobayashi2020.encoder_rules import RULES, judge_encoder
+from alignlens.studies.kobayashi2020.encoder_claim_tests import TESTS, judge_encoder
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base, singular_table, table1, table2, table4
 from alignlens.studies.kobayashi2020.shown.encoder_figures import encoder_figures
 
@@ -82,10 +82,10 @@ def test_every_claim_can_fail() -> None:
         "K07": lambda s: s["frequency"].update(rho_norms=0.5),
         "K15": lambda s: s["identity"].update(largest_error=1e-4),
     }
-    assert set(changes) == set(RULES)
+    assert set(changes) == set(TESTS)
     for name, change in changes.items():
-        assert RULES[name](broken(change)).verdict == NOT_REPRODUCED, name
-    assert RULES["K05"](broken(lambda s: s["correlations"]["other"].update(rho=-0.15))).verdict == NOT_REPRODUCED
+        assert TESTS[name](broken(change)).verdict == NOT_REPRODUCED, name
+    assert TESTS["K05"](broken(lambda s: s["correlations"]["other"].update(rho=-0.15))).verdict == NOT_REPRODUCED
 
 
 def test_another_encoder_is_a_transfer_test_and_says_what_is_missing() -> None:
@@ -114,8 +114,8 @@ def test_a_folder_that_is_only_called_like_the_paper_s_encoder_is_no_reproductio
 def test_a_sampled_correlation_is_said() -> None:
     statistics = printed()
     statistics["correlations"]["other"] |= {"exact": False, "sequences": 992, "sequences_used": 9}
-    assert "other over 9 of 992 sequences" in RULES["K05"](statistics).remark
-    assert "other" not in RULES["K04"](statistics).remark
+    assert "other over 9 of 992 sequences" in TESTS["K05"](statistics).remark
+    assert "other" not in TESTS["K04"](statistics).remark
 
 
 def test_tables_put_print_beside_ours() -> None:

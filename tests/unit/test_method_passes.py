@@ -21,13 +21,13 @@ from alignlens.attribution.rows import Statistics
 from alignlens.attribution.spec import (
     GRADIENT,
     NOISE,
+    Contributions,
     ForwardPass,
     GradientPasses,
     MethodSpec,
     Only,
     OwnPasses,
     Reading,
-    Scores,
     TracedAttention,
 )
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
@@ -56,13 +56,13 @@ def register(monkeypatch: pytest.MonkeyPatch, spec: MethodSpec) -> None:
     monkeypatch.setitem(METHODS, spec.name, spec)
 
 
-def closed_form(model: LinearModel, source: list[int], target: list[int], noise: Tensor | float = 0.0) -> Scores:
+def closed_form(model: LinearModel, source: list[int], target: list[int], noise: Tensor | float = 0.0) -> Contributions:
     """Contributions to the logit of every label, (target, source) and (target, prefix)."""
     labels, read = torch.tensor([*target, END_ID]), torch.tensor([*source, END_ID])
     towards = model.output.weight.detach()[labels]
     rows, columns = len(labels), len(read)
     prefix = model.table(torch.tensor([BEGIN_ID, *target]))
-    return Scores(
+    return Contributions(
         model.of_source[:rows, :columns] * (towards @ (model.table(read) + noise).T),
         model.of_prefix[:rows, :rows] * (towards @ prefix.T),
     )
@@ -137,9 +137,9 @@ def test_a_gradient_method_is_a_reading_of_shared_passes(model: LinearModel, mon
 def test_a_method_may_read_states_and_attention_of_the_shared_pass(
     model: LinearModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def score(inputs: Any, forward: Any, values: Any) -> Scores:
+    def score(inputs: Any, forward: Any, values: Any) -> Contributions:
         gain = inputs.model.logits(forward.states).amax(-1)
-        return Scores(forward.cross[-1].weights[:, 0] * gain[..., None])
+        return Contributions(forward.cross[-1].weights[:, 0] * gain[..., None])
 
     register(monkeypatch, MethodSpec("gain", passes=ForwardPass(score), **TOLD))
     sources, targets = text()
@@ -154,16 +154,16 @@ def test_a_method_may_read_states_and_attention_of_the_shared_pass(
 
 
 def test_a_parameter_called_n_is_no_noise(model: LinearModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def score(inputs: Any, values: Any) -> Scores:
-        return Scores(torch.full((*inputs.labels.shape, inputs.source.shape[1]), float(values["n"])))
+    def score(inputs: Any, values: Any) -> Contributions:
+        return Contributions(torch.full((*inputs.labels.shape, inputs.source.shape[1]), float(values["n"])))
 
     register(monkeypatch, MethodSpec("top", passes=OwnPasses(score), parameters={"n": NOISE["n"]}, **TOLD))
     found = dict(attribute(model, *text(3), parse_all(["top,n=2", "top,n=5"])))
     assert all((each["top,n=2"] == 2).all() and (each["top,n=5"] == 5).all() for each in found.values())
 
 
-def _only_source(inputs: Any, values: Any) -> Scores:
-    return Scores(inputs.vectors.new_zeros(*inputs.labels.shape, inputs.source.shape[1]))
+def _only_source(inputs: Any, values: Any) -> Contributions:
+    return Contributions(inputs.vectors.new_zeros(*inputs.labels.shape, inputs.source.shape[1]))
 
 
 def test_a_method_that_gives_other_matrices_than_it_declares_is_told(

@@ -207,8 +207,8 @@ SAME = {
     "segment": "subwords segment --model union.pharaoh --input text --out text",
     "translate": "translate --model folder --source text --out text",
     "align": "align --model folder --method grad --source text --target text --out text",
-    "folder": "extract --scores folder --source-pieces text --target-pieces text --out-dir folder",
-    "around an input": "extract --scores folder --source-pieces text --target-pieces text --out-dir .",
+    "folder": "extract --matrices folder --source-pieces text --target-pieces text --out-dir folder",
+    "around an input": "extract --matrices folder --source-pieces text --target-pieces text --out-dir .",
     "two outputs": "score --gold gold --links union.pharaoh --out new --per-sentence new",
     "no name": "score --gold gold --links union.pharaoh --out .",
 }

@@ -14,7 +14,7 @@ from alignlens.io.atomic import write_json
 from alignlens.results.manifest import Manifest
 from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import studies
-from alignlens.workflow.attribution_plan import Attribution, Cell
+from alignlens.workflow.attribution_plan import Attribution, LinksFolder
 from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings
 
@@ -48,13 +48,15 @@ def test_a_run_has_both_directions_and_forced_ones_are_combined(project: Path) -
     asked = plan(project).attribution
     folder, gold = "results/mine/attributions/demo/wide/1", "results/mine/data/demo/test.gold"
     assert asked.cells(asking("wide", "forced")) == [
-        Cell("xa-xb", f"{folder}/final/test/forced/xa-xb/links", gold),
-        Cell("xb-xa", f"{folder}/final/test/forced/xb-xa/links", gold),
-        Cell("bidir", f"{folder}/final/test/forced/bidir/links", gold),
+        LinksFolder("xa-xb", f"{folder}/final/test/forced/xa-xb/links", gold),
+        LinksFolder("xb-xa", f"{folder}/final/test/forced/xb-xa/links", gold),
+        LinksFolder("bidir", f"{folder}/final/test/forced/bidir/links", gold),
     ]
     # What a model wrote itself has another target in every direction: nothing to combine, a reference for each.
     assert asked.cells(asking("wide", "free")) == [
-        Cell(name, f"{folder}/final/test/free/{name}/links", f"results/mine/free/demo/{name}/wide/1/reference.gold")
+        LinksFolder(
+            name, f"{folder}/final/test/free/{name}/links", f"results/mine/free/demo/{name}/wide/1/reference.gold"
+        )
         for name in ("xa-xb", "xb-xa")
     ]
     forward = plan(project, directions="forward").attribution
@@ -149,9 +151,9 @@ def test_a_study_needs_the_scores_of_methods_and_aligners(project: Path) -> None
     assert "results/mine/attributions/demo/small/1/final/test/free/sentences.npz" in inputs
     assert "results/mine/translations/demo/xb-xa/wide/1/bleu.json" in inputs
     # Heatmaps and the runner-up are read off matrices, pieces and gold links.
-    folders = {path for path in inputs if path.endswith("/scores")}
+    folders = {path for path in inputs if path.endswith("/matrices")}
     assert folders == {
-        f"results/mine/attributions/demo/{model}/1/final/test/forced/{direction}/scores"
+        f"results/mine/attributions/demo/{model}/1/final/test/forced/{direction}/matrices"
         for model in ("small", "wide")
         for direction in ("xa-xb", "xb-xa")
     }
@@ -231,7 +233,7 @@ def test_layers_are_chosen_on_the_dev_text_where_it_has_gold_links(project: Path
     asked = plan(project, studies={"kobayashi2020": {}}).attribution
     folder = "results/mine/attributions/demo/wide/1"
     assert asked.cells(asking("wide", split="dev")) == [
-        Cell(name, f"{folder}/final/dev/forced/{name}/links", "results/mine/data/demo/dev.gold")
+        LinksFolder(name, f"{folder}/final/dev/forced/{name}/links", "results/mine/data/demo/dev.gold")
         for name in ("xa-xb", "xb-xa")
     ]
     assert asked.is_turned(dataset="demo", decoding="forced", direction="xb-xa", model="wide", seed="1")

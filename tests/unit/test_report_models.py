@@ -19,7 +19,7 @@ from alignlens.io.atomic import write_json
 from alignlens.report.collect import Failure
 from alignlens.report.curves import draw_curves
 from alignlens.report.model_tables import best_translator, models_form, models_table
-from alignlens.report.models import Curve, ModelId, TrainedModel, evenly_spaced, read_curve, read_models, read_samples
+from alignlens.report.models import Curve, ModelCard, ModelId, evenly_spaced, read_curve, read_models, read_samples
 from alignlens.results.manifest import FILE, Manifest
 from alignlens.tracking.journal import Journal
 
@@ -70,13 +70,13 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
-def trained(model: str, direction: str = "xx-yy", seed: int = 1, **changes: Any) -> TrainedModel:
+def trained(model: str, direction: str = "xx-yy", seed: int = 1, **changes: Any) -> ModelCard:
     values: dict[str, Any] = {
         "architecture": model, "parameters": 5_000, "updates": 300, "epochs": 7.0, "kept": "best", "dev_loss": 1.5,
         "accuracy": 0.75, "perplexity": 3.0, "bleu": 30.0, "signature": SIGNATURE, "seconds": 61.0,
         "tokens_per_second": 700.0, "changed": 0.0,
     }  # fmt: skip
-    return TrainedModel(id=ModelId("toy", direction, model, seed), **{**values, **changes})
+    return ModelCard(id=ModelId("toy", direction, model, seed), **{**values, **changes})
 
 
 def column(table: Table, name: str) -> list[str]:

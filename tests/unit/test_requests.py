@@ -109,8 +109,8 @@ def test_snapshots_and_the_dev_text_have_folders_of_their_own(plan_of: Callable[
     assert inputs == [
         f"{folder}/6/test/forced/metrics.json",
         f"{folder}/final/dev/forced/metrics.json",
-        f"{folder}/6/test/forced/xa-xb/scores",
-        f"{folder}/6/test/forced/xb-xa/scores",
+        f"{folder}/6/test/forced/xa-xb/matrices",
+        f"{folder}/6/test/forced/xb-xa/matrices",
     ]
     assert {cell.gold for run in plan.attribution.runs() for cell in plan.attribution.cells(run)} >= {
         f"{ROOT}/data/demo/dev.gold",

@@ -43,7 +43,9 @@ def write_scores(folder: Path, attention_changes: bool = False) -> None:
     shapes = np.array([[4, 5], [8, 8]])
     for architecture in ("fconv", "transformer"):
         names = methods(architecture, Ding2019Settings(noise_seeds=(1,)), Protocol(), FORCED)
-        path = folder / "attributions" / "demo" / architecture / "1" / "final" / "test" / "forced" / "xa-xb" / "scores"
+        path = (
+            folder / "attributions" / "demo" / architecture / "1" / "final" / "test" / "forced" / "xa-xb" / "matrices"
+        )
         with MatrixWriter(path, names, shapes, {"source_begin": False}) as writer:
             for number, (rows, columns) in enumerate(shapes.tolist()):
                 plain = np.full((rows, columns), 0.01, dtype=np.float32)

@@ -209,7 +209,7 @@ def write_matrices(folder: Path) -> None:
     weights = np.array([[0.2, 0.2, 0.6], [0.1, 0.3, 0.6]], dtype=np.float32)
     norms = np.array([[3.5, 3.5, 3.0], [7.0, 7.0, 6.0]], dtype=np.float32)
     names = {layer_method("attention", 0, "out"): weights, layer_method("norms", 0, "out"): norms}
-    scores = folder / "attributions" / "deen" / "transformer" / "1" / "final" / "test" / "forced" / "de-en" / "scores"
+    scores = folder / "attributions" / "deen" / "transformer" / "1" / "final" / "test" / "forced" / "de-en" / "matrices"
     with MatrixWriter(scores, list(names), shapes, {}) as writer:
         for number in range(2):
             writer.write(number, names)

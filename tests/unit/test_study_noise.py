@@ -14,7 +14,7 @@ from alignlens.cli.main import main
 from alignlens.errors import InputError
 from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import Counts
-from alignlens.metrics.sentences import FILE, Sentences, read_sentences, row_name
+from alignlens.metrics.sentences import FILE, SentenceCounts, read_sentences, row_name
 from alignlens.results.manifest import Manifest
 from alignlens.results.scores import read_results
 from alignlens.studies.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
@@ -54,7 +54,7 @@ def written(
     size = len(next(iter(hits.values())))
     asked = {"weights": "final", "split": "test", "decoding": "forced"}
     write_json(path, {**content, **asked, "sentences": size, "rows": rows})
-    Sentences.of(list(map(row_name, rows)), systems, means, size).write(path.with_name(FILE))
+    SentenceCounts.of(list(map(row_name, rows)), systems, means, size).write(path.with_name(FILE))
     return path
 
 
@@ -158,15 +158,15 @@ def test_sentences_that_do_not_belong_to_the_scores_are_refused(tmp_path: Path) 
         return str(caught.value)
 
     found, whole = read_sentences(counted), counted.read_bytes()
-    Sentences(found.names[::-1], found.counts, found.entropies).write(counted)
+    SentenceCounts(found.names[::-1], found.counts, found.entropies).write(counted)
     assert "other rows or sentences than metrics.json" in told()
-    Sentences(found.names, found.counts[:, 1:], found.entropies[:, 1:]).write(counted)
+    SentenceCounts(found.names, found.counts[:, 1:], found.entropies[:, 1:]).write(counted)
     assert "other rows or sentences than metrics.json" in told()
-    Sentences(found.names, found.counts + np.int32(1), found.entropies).write(counted)
+    SentenceCounts(found.names, found.counts + np.int32(1), found.entropies).write(counted)
     assert "other counts of attention.ding.xa-xb than metrics.json" in told()
-    Sentences(found.names, -found.counts, found.entropies).write(counted)
+    SentenceCounts(found.names, -found.counts, found.entropies).write(counted)
     assert "a number that no sentence has" in told()
-    Sentences(found.names, found.counts[:1], found.entropies).write(counted)
+    SentenceCounts(found.names, found.counts[:1], found.entropies).write(counted)
     assert "its arrays do not fit together" in told()
     counted.write_bytes(whole[:-10])
     assert "not an archive of arrays" in told()

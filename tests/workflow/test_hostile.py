@@ -87,7 +87,7 @@ def test_every_value_reaches_its_command_as_it_is(workspace: Workspace, shards: 
     (workspace.folder / "tiny.yaml").write_text(yaml.safe_dump(config))
     jobs = commands(workspace.snakemake("--cores", "1", "--dry-run", "--printshellcmds").stdout)
     every = set(re.findall(r"^ *(?:use )?rule (?:\w+ as )?(\w+)(?: with)?:$", rules_text(workspace), re.MULTILINE))
-    alone = {"attribute", "score_methods"} if shards > 1 else {"gather_scores", "gather_metrics"}
+    alone = {"attribute", "score_methods"} if shards > 1 else {"gather_matrices", "gather_metrics"}
     parts = set() if shards > 1 else {"attribute_shard", "score_methods_shard"}
     studies = {f"{name}_study" for name in config["studies"]}  # rules/studies.smk names them
     # Every rule has a job with these values.

@@ -70,7 +70,7 @@ def test_a_models_own_translation_is_explained_in_the_pieces_that_it_generated(f
             pieces = [segmenter.pieces_of(generated[number]) for number in range(30)]
             assert [words(line) for line in read_lines(folder / "test.pieces")] == pieces
             assert [line_of(line) for line in pieces] == read_lines(folder / "test.txt")
-            scores = finished.results / "attributions/tiny" / model / "1/free" / direction / "scores"
+            scores = finished.results / "attributions/tiny" / model / "1/final/test/free" / direction / "matrices"
             assert Matrices.open(scores).shapes[:, 0].tolist() == [len(line) + 1 for line in pieces]
 
 
@@ -128,7 +128,7 @@ def test_parts_give_the_same_scores(finished: Workspace, tmp_path: Path) -> None
     copy = Workspace(tmp_path / "copy")
     shutil.copytree(finished.folder, copy.folder)
     folder = "attributions/tiny/lstm/1/final/test/free"
-    scores, metrics, sentences = f"{folder}/xa-xb/scores", f"{folder}/metrics.json", f"{folder}/sentences.npz"
+    scores, metrics, sentences = f"{folder}/xa-xb/matrices", f"{folder}/metrics.json", f"{folder}/sentences.npz"
     shutil.rmtree(copy.results / scores)
     (copy.results / metrics).unlink()
     (copy.results / sentences).unlink()

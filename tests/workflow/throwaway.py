@@ -105,7 +105,7 @@ class Workspace:
         patterns += ("models/**/model/weights.safetensors", "models/**/model/curves.csv")
         patterns += ("translations/**/test.txt", "translations/**/bleu.json", "translations/**/forced.tsv")
         patterns += ("translations/**/test.pieces", "translations/**/test.tokens/*.bin", "tokens/**/*.bin")
-        patterns += ("attributions/**/scores/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
+        patterns += ("attributions/**/matrices/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
         patterns += ("attributions/**/sentences.npz",)
         patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from alignlens.attribution.inputs import Sentences
+from alignlens.attribution.inputs import PaddedSentences
 from alignlens.attribution.passes import by_noise
 from alignlens.attribution.rows import Statistics
 from alignlens.attribution.settings import AttributionSettings
@@ -155,7 +155,7 @@ def _scores(
         check_labels(batch, targets, model.output.out_features)
         arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
         places = [first + number for number in batch.indices.tolist()]
-        sentences = Sentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
+        sentences = PaddedSentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
         rows, columns = batch.labels_mask.sum(1), batch.source_mask.sum(1)
         for method, sides in sweep.run(sentences, fitting, statistics).items():
             # The prefix has as many columns as the labels have rows: the start symbol instead of the end symbol.

@@ -8,7 +8,7 @@ from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.contract import product
 from alignlens.attribution.outputs import outputs_of
 from alignlens.attribution.rows import normalised
-from alignlens.attribution.spec import Scores
+from alignlens.attribution.spec import Contributions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
-    from alignlens.attribution.inputs import Inputs, Sentences
+    from alignlens.attribution.inputs import Inputs, PaddedSentences
     from alignlens.attribution.passes import Kind
     from alignlens.attribution.rows import Statistics
     from alignlens.attribution.spec import GradientPasses
@@ -48,7 +48,7 @@ class BackwardReader:
         if any(backward.true_gradient for backward in self._by_backward):
             self._passes[True] = source_gradients(model, true_gradient=True)
 
-    def scores(self, inputs: Inputs, forward: Forward) -> dict[Kind, Scores]:
+    def scores(self, inputs: Inputs, forward: Forward) -> dict[Kind, Contributions]:
         """Returns the scores of every kind, rows normalised unless raw scores are averaged first."""
         found = {}
         for backward, kinds in self._by_backward.items():
@@ -56,10 +56,10 @@ class BackwardReader:
                 if not kind.averages_raw:
                     row = self._readings[kind].row(raw)
                     raw = normalised(row, raw, inputs.source_mask[:, None], inputs.wanted, inputs.statistics)
-                found[kind] = Scores(raw)
+                found[kind] = Contributions(raw)
         return found
 
-    def finished(self, kind: Kind, mean: Tensor, sentences: Sentences, statistics: Statistics) -> Tensor:
+    def finished(self, kind: Kind, mean: Tensor, sentences: PaddedSentences, statistics: Statistics) -> Tensor:
         """Returns the rows (sentence, target, source) of a mean of raw scores, normalised."""
         row = self._readings[kind].row(mean)
         return normalised(row, mean, sentences.source_mask[:, None], sentences.labels_mask, statistics)

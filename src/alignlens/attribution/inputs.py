@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sentences:
+class PaddedSentences:
     """Padded sentences, longest targets first; ``numbers`` are their places in the corpus."""
 
     numbers: Sequence[int]
@@ -26,10 +26,10 @@ class Sentences:
     labels: Tensor  # (sentence, target): the target, then the end symbol
     labels_mask: Tensor
 
-    def select(self, chosen: Tensor) -> Sentences:
+    def select(self, chosen: Tensor) -> PaddedSentences:
         """Returns the sentences at some places."""
         tensors = (getattr(self, field.name)[chosen] for field in fields(self) if field.name != "numbers")
-        return Sentences([self.numbers[place] for place in chosen.tolist()], *tensors)
+        return PaddedSentences([self.numbers[place] for place in chosen.tolist()], *tensors)
 
 
 class Inputs:
@@ -42,7 +42,7 @@ class Inputs:
     def __init__(
         self,
         model: Seq2Seq,
-        sentences: Sentences,
+        sentences: PaddedSentences,
         vectors: Tensor,
         embeddings: Tensor,
         prefix_vectors: Tensor,

@@ -33,7 +33,7 @@ class Parameter:
     read: Callable[[str], Any]  # raises ValueError for text that it does not accept
 
 
-class Scores(NamedTuple):
+class Contributions(NamedTuple):
     """Contributions to every target position: of the source, and of the prefix where a method explains it too."""
 
     source: Tensor  # (row, target, source)
@@ -52,7 +52,7 @@ class TracedAttention:
 class ForwardPass:
     """One forward pass, shared; a method reads decoder states and attention."""
 
-    score: Callable[[Inputs, Forward, Values], Scores]
+    score: Callable[[Inputs, Forward, Values], Contributions]
     needs: ClassVar[tuple[str, ...]] = ()
 
 
@@ -77,7 +77,7 @@ class GradientPasses:
 class OwnPasses:
     """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
 
-    score: Callable[[Inputs, Values], Scores]
+    score: Callable[[Inputs, Values], Contributions]
     # For the plan: passes per sentence, and back from each of its target positions.
     forward: float = 1.0
     backward: float = 0.0

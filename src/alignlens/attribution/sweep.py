@@ -16,11 +16,11 @@ from torch import Tensor
 from alignlens.attribution.adaptive import LOOK, Sampling
 from alignlens.attribution.gradient_passes import BackwardReader
 from alignlens.attribution.gradients.choice import scales_gradients, source_gradients
-from alignlens.attribution.inputs import Inputs, Sentences
+from alignlens.attribution.inputs import Inputs, PaddedSentences
 from alignlens.attribution.noise import spread_of, unit_noise
 from alignlens.attribution.passes import Kind, copies_of
 from alignlens.attribution.rows import Statistics
-from alignlens.attribution.spec import ForwardPass, GradientPasses, OwnPasses, Scores, TracedAttention
+from alignlens.attribution.spec import Contributions, ForwardPass, GradientPasses, OwnPasses, TracedAttention
 from alignlens.attribution.traced_attention import read_attention
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Sweep:
         #: Whether a few sentences are work enough for a job.
         self.is_long = any(isinstance(kind.passes, (GradientPasses, OwnPasses)) for kind in kinds)
 
-    def run(self, sentences: Sentences, rows: int, statistics: Statistics) -> dict[Method, list[Tensor]]:
+    def run(self, sentences: PaddedSentences, rows: int, statistics: Statistics) -> dict[Method, list[Tensor]]:
         """Returns the scores of every method, on at most ``rows`` rows at a time.
 
         They are (sentence, target, source), and (sentence, target, target) of methods that explain the prefix too.
@@ -79,7 +79,7 @@ class Sweep:
                 sampling.see(chosen, [inputs.by_copy(found[kind].source) for kind in self._settling()])
         return {method: self._finished(method, sides, sentences, statistics) for method, sides in means.items()}
 
-    def _draw(self, sentences: Sentences, copies: range, length: int, dim: int) -> Tensor:
+    def _draw(self, sentences: PaddedSentences, copies: range, length: int, dim: int) -> Tensor:
         """Returns noise (sentence, copy, source, dim), zero at padding."""
         noise = torch.zeros(len(sentences.numbers), len(copies), length, dim)
         lengths = sentences.source_mask.sum(1).tolist()
@@ -87,12 +87,12 @@ class Sweep:
             noise[place, :, :real] = unit_noise(self._noise.seed, number, copies, real, dim)
         return noise
 
-    def _scores(self, inputs: Inputs) -> dict[Kind, Scores]:
+    def _scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
         """Returns the scores of every kind, row by row."""
         found = self._shared.scores(inputs) if self._shared is not None else {}
         return found | {kind: passes.score(inputs, kind.values) for kind, passes in self._own}
 
-    def _means(self, method: Method, sentences: Sentences, like: Tensor) -> list[_Mean]:
+    def _means(self, method: Method, sentences: PaddedSentences, like: Tensor) -> list[_Mean]:
         """Returns a mean over copies for every matrix of a method."""
         kept = _Mean if self._noise.sigma else _Only
         widths = [sentences.source.shape[1], sentences.prefix.shape[1]][: len(method.matrices)]
@@ -103,7 +103,7 @@ class Sweep:
         return [kind for kind in dict.fromkeys(self._kinds.values()) if not kind.averages_raw]
 
     def _finished(
-        self, method: Method, means: Sequence[_Mean], sentences: Sentences, statistics: Statistics
+        self, method: Method, means: Sequence[_Mean], sentences: PaddedSentences, statistics: Statistics
     ) -> list[Tensor]:
         if self._risk is not None:
             used = int((means[0].used * sentences.labels_mask).sum())
@@ -123,7 +123,7 @@ class _SharedPasses:
         self._attention, self._forward = _with(TracedAttention, kinds), _with(ForwardPass, kinds)
         self.backward = BackwardReader(model, _with(GradientPasses, kinds), self._passes)
 
-    def scores(self, inputs: Inputs) -> dict[Kind, Scores]:
+    def scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
         """Returns the scores of all kinds that share these passes."""
         forward = self._passes.forward(inputs.vectors, inputs.source_mask, inputs.prefix_vectors)
         inputs.statistics.forward_passes += len(inputs.vectors)
@@ -172,7 +172,7 @@ def _with(passes: type[Declared], kinds: Iterable[Kind]) -> list[tuple[Kind, Dec
     return [(kind, kind.passes) for kind in kinds if isinstance(kind.passes, passes)]
 
 
-def _sides(method: Method, scores: Scores) -> list[Tensor]:
+def _sides(method: Method, scores: Contributions) -> list[Tensor]:
     """Returns the matrices of a method; raises unless they are those that it declares."""
     sides = [side for side in scores if side is not None]
     if len(sides) != len(method.matrices):

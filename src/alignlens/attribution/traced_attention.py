@@ -10,7 +10,7 @@ import torch
 
 from alignlens.attribution import layers
 from alignlens.attribution.outputs import outputs_of
-from alignlens.attribution.spec import Scores
+from alignlens.attribution.spec import Contributions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def read_attention(
     kinds: Sequence[tuple[Kind, TracedAttention]], inputs: Inputs, forward: Forward, passes: SourceGradients[Any]
-) -> dict[Kind, Scores]:
+) -> dict[Kind, Contributions]:
     """Returns the scores of every kind; kinds that read the same of a layer share it."""
     cross = cache(lambda label: _cross(label, inputs, forward, passes))
     of_layer = cache(lambda read, label, head, number: read(cross(label)[number], head))
@@ -34,7 +34,7 @@ def read_attention(
         values = kind.values
         chosen = partial(of_layer, traced.of_layer, values.get("label", "reference"), values["head"])
         paper = inputs.model.paper_attention
-        found[kind] = Scores(
+        found[kind] = Contributions(
             layers.read(len(forward.cross), chosen, inputs.labels_mask, paper, values["layer"], values["step"])
         )
     return found

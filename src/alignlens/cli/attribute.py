@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  alignlens attribute --model model --source test.de --target test.en \\\n"
         "      --methods attention ding_grad ding_smoothgrad,n=30 --out scores\n"
-        "  alignlens extract --scores scores --help      # from scores to links\n\n"
+        "  alignlens extract --matrices matrices --help      # from scores to links\n\n"
         "Methods that need the same passes through the model share them: ask for all at once."
     )
 

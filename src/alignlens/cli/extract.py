@@ -39,7 +39,7 @@ OUTPUTS = Outputs(folders=("out_dir",))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--scores", type=Path, required=True, metavar="DIR", help="scores that attribute wrote")
+    parser.add_argument("--matrices", type=Path, required=True, metavar="DIR", help="scores that attribute wrote")
     parser.add_argument("--source-pieces", required=True, metavar="FILE", help="pieces that the model read")
     parser.add_argument("--target-pieces", required=True, metavar="FILE", help="pieces that the scores explain")
     parser.add_argument(
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_about(parser)
     parser.epilog = (
-        "example:\n  alignlens extract --scores scores --source-pieces test.de --target-pieces test.en --out-dir links"
+        "example:\n  alignlens extract --matrices scored --source-pieces de.pieces --target-pieces en.pieces --out-dir x"
         "\n\nding: best source piece of every target piece, END left out before; kobayashi: sum over the pieces of a\n"
         "source word, mean over those of a target word, no link where END is best (see docs/conventions.md)"
     )
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     """Writes the links of every method by every procedure, and how spread out the scores of each method are."""
     about = about_of(args)
     check_replaceable(args.out_dir, KIND)
-    scores = Matrices.open(args.scores)
+    scores = Matrices.open(args.matrices)
     begin = bool(scores.facts.get("source_begin", False))
     source, target = (_owners(lines) for lines in read_parallel(args.source_pieces, args.target_pieces))
     _check_shapes(scores, source, target, begin, args)

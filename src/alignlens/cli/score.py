@@ -26,7 +26,7 @@ from alignlens.io.text import check_equal_counts, read_parallel, words
 from alignlens.metrics.aer import count_hits
 from alignlens.metrics.bootstrap import paired_test
 from alignlens.metrics.score_rows import score_rows
-from alignlens.metrics.sentences import Sentences, row_name
+from alignlens.metrics.sentences import SentenceCounts, row_name
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
             _write_sentences(args.per_sentence, {names[path]: counts for path, counts in counted.items()})
         if args.sentences:
             systems = list(counted.values())
-            of_rows = Sentences.of(list(map(row_name, rows)), systems, [None] * len(rows), len(gold))
+            of_rows = SentenceCounts.of(list(map(row_name, rows)), systems, [None] * len(rows), len(gold))
             of_rows.write(args.sentences)
         if args.out:
             write_json(args.out, {**result, "rows": rows})

@@ -15,7 +15,7 @@ from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.atomic import write_json
 from alignlens.metrics.causes import read_causes
-from alignlens.metrics.method_scores import Cell, score_cells
+from alignlens.metrics.method_scores import LinksToScore, score_cells
 from alignlens.metrics.score_parts import PART, gathered_parts, part_facts
 from alignlens.metrics.sentences import gathered_sentences, row_name
 from alignlens.tracking.journal import Journal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
 
     from alignlens.metrics.causes import Causes
-    from alignlens.metrics.sentences import Sentences
+    from alignlens.metrics.sentences import SentenceCounts
 
 OUTPUTS = Outputs(files=("out", "sentences"))
 
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> None:
 
 def _scored(
     args: argparse.Namespace, about: dict[str, Any], shard: tuple[int, int]
-) -> tuple[dict[str, Any], Sentences | None]:
+) -> tuple[dict[str, Any], SentenceCounts | None]:
     """Returns the table of all links files of all folders, or of a part of them, and its sentences if wanted."""
     interval = interval_of(args)
-    cells = [Cell(*_named_paths("--cell", text, "NAME=DIR=GOLD")) for text in args.cell]
+    cells = [LinksToScore(*_named_paths("--cell", text, "NAME=DIR=GOLD")) for text in args.cell]
     table = score_cells(cells, _causes(args.causes, cells, about), _described, interval, shard)
     result = {
         **{key: value for key, value in about.items() if key != "shard"},
@@ -99,7 +99,7 @@ def _scored(
     return result, None if args.sentences is None else table.by_sentence()
 
 
-def _gathered(args: argparse.Namespace) -> tuple[dict[str, Any], Sentences | None]:
+def _gathered(args: argparse.Namespace) -> tuple[dict[str, Any], SentenceCounts | None]:
     """Returns the table of all parts, and what was counted sentence by sentence if it is wanted."""
     if (args.sentences is None) != (args.gather_sentences is None):
         raise ConfigError("with --gather, --sentences and --gather-sentences go together")
@@ -115,7 +115,7 @@ def _described(text: str) -> dict[str, Any]:
     return {"method": method.text, "name": method.name, "parameters": dict(method.parameters)}
 
 
-def _causes(text: str | None, cells: list[Cell], about: dict[str, Any]) -> dict[str, Causes]:
+def _causes(text: str | None, cells: list[LinksToScore], about: dict[str, Any]) -> dict[str, Causes]:
     """Returns the causes by the name of the cell that they belong to; nothing if there are none."""
     if text is None:
         return {}

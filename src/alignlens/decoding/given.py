@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.corpora.tokens import KIND, TokenStore
-from alignlens.decoding.sentences import Sentences
+from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.errors import InputError
 from alignlens.io.checksum import sha256_of
 from alignlens.io.seals import Seal
@@ -72,7 +72,7 @@ class Given:
             check_subwords(self.content, segmenter)
             return self.content
         ids = [segmenter.segment(line).ids for line in self.content]
-        return Sentences(ids, len(segmenter), str(self.name))
+        return SentencesInMemory(ids, len(segmenter), str(self.name))
 
     def _too_long(self, place: int, length: int, most: int) -> InputError:
         number = self.first + place

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Pieces = Sequence[int] | NDArray[np.integer[Any]]
 
 
-class Sentences(TokenStore):
+class SentencesInMemory(TokenStore):
     """Lists of ids that can stand where a token store is asked for."""
 
     def __init__(self, sentences: Sequence[Pieces], vocabulary_size: int = 0, name: str = "the text") -> None:
@@ -46,4 +46,4 @@ class Sentences(TokenStore):
 
 def stored(sentences: TokenStore | Sequence[Pieces]) -> TokenStore:
     """Returns sentences as a store, a store as it is."""
-    return sentences if isinstance(sentences, TokenStore) else Sentences(sentences)
+    return sentences if isinstance(sentences, TokenStore) else SentencesInMemory(sentences)

@@ -16,7 +16,7 @@ from alignlens.metrics.causes import count_causes
 from alignlens.metrics.links_folder import ENTROPY, LinksName, links_files, read_lengths, sentence_entropies
 from alignlens.metrics.score_parts import part_of
 from alignlens.metrics.score_rows import cause_columns, score_rows
-from alignlens.metrics.sentences import Sentences, row_name
+from alignlens.metrics.sentences import SentenceCounts, row_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("score-methods")
 
 
-class Cell(NamedTuple):
+class LinksToScore(NamedTuple):
     """A folder of links, what to call links of one direction in it, and the gold links that score it."""
 
     name: str
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
     gold: Path
 
 
-class Table(NamedTuple):
+class MethodTable(NamedTuple):
     """The rows of some or all links files, and what was counted in each."""
 
     rows: list[dict[str, Any]]
@@ -49,26 +49,26 @@ class Table(NamedTuple):
     methods: list[tuple[Path, list[str | None]]]  # of the rows of every folder; None for symmetrised links
     sentences: int
 
-    def by_sentence(self) -> Sentences:
+    def by_sentence(self) -> SentenceCounts:
         """Returns what was counted sentence by sentence, and the entropies that the folders have."""
         entropies = chain.from_iterable(sentence_entropies(folder, methods) for folder, methods in self.methods)
-        return Sentences.of(list(map(row_name, self.rows)), self.systems, list(entropies), self.sentences)
+        return SentenceCounts.of(list(map(row_name, self.rows)), self.systems, list(entropies), self.sentences)
 
 
 def score_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[LinksToScore],
     causes: Mapping[str, Causes],
     describe: Describe,
     interval: Mapping[str, Any],
     shard: tuple[int, int] = (0, 1),
-) -> Table:
+) -> MethodTable:
     """Returns the table of all links files of all folders, or of a part of them; causes are by the name of a cell."""
     golds = {path: read_gold(path, base=0) for path in dict.fromkeys(cell.gold for cell in cells)}
     check_equal_counts(list(golds), list(map(len, golds.values())))
     files = [(cell, path) for cell in cells for path in links_files(cell.folder)]
     _check_once(files, describe)
     chosen = part_of(files, shard)
-    table = Table([], [], [], len(next(iter(golds.values()))))
+    table = MethodTable([], [], [], len(next(iter(golds.values()))))
     for cell in cells:
         paths = [path for owner, path in chosen if owner is cell]
         rows, systems = _rows(cell, paths, golds[cell.gold], causes.get(cell.name), describe, interval)
@@ -79,7 +79,7 @@ def score_cells(
 
 
 def _rows(
-    cell: Cell,
+    cell: LinksToScore,
     paths: Sequence[Path],
     gold: Gold,
     causes: Causes | None,
@@ -115,7 +115,7 @@ def _rows(
     return [{**first, **second} for first, second in zip(described, scored, strict=True)], systems
 
 
-def _check_once(files: Sequence[tuple[Cell, Path]], describe: Describe) -> None:
+def _check_once(files: Sequence[tuple[LinksToScore, Path]], describe: Describe) -> None:
     """Raises if two folders hold the links of the same name: one would hide the other."""
     seen = set()
     for cell, path in files:
@@ -126,7 +126,7 @@ def _check_once(files: Sequence[tuple[Cell, Path]], describe: Describe) -> None:
         seen.add(which)
 
 
-def _lengths(cell: Cell, causes: Causes | None) -> Lengths | None:
+def _lengths(cell: LinksToScore, causes: Causes | None) -> Lengths | None:
     """Returns how many words the sentences have, which no link may leave."""
     if causes is not None:
         return causes.source_lengths.tolist(), causes.target_lengths.tolist()

@@ -24,7 +24,7 @@ _ARRAYS = {"names": "U", "counts": "i", "entropies": "f"}
 
 
 @dataclass(frozen=True)
-class Sentences:
+class SentenceCounts:
     """The rows of a table by name, each with the counts and the entropy of every sentence pair."""
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Sentences:
     @classmethod
     def of(
         cls, names: Sequence[str], systems: Sequence[Counts], entropies: Sequence[NDArray[Any] | None], sentences: int
-    ) -> Sentences:
+    ) -> SentenceCounts:
         """Returns the rows of a table; None stands for entropies that a row does not have."""
         counts = np.zeros((len(names), sentences, 4), dtype=np.int32)
         means = np.full((len(names), sentences), np.nan, dtype=np.float32)
@@ -56,7 +56,7 @@ def row_name(row: dict[str, Any]) -> str:
     return ".".join(str(row[key]) for key in ("method", "extraction", "links") if key in row)
 
 
-def read_sentences(path: Path) -> Sentences:
+def read_sentences(path: Path) -> SentenceCounts:
     """Returns what ``write`` wrote; whatever is wrong with it is an InputError."""
     found = read_arrays(path, _ADVICE)
     if found.keys() != _ARRAYS.keys() or any(found[key].dtype.kind != kind for key, kind in _ARRAYS.items()):
@@ -66,10 +66,10 @@ def read_sentences(path: Path) -> Sentences:
         raise InputError("damaged: its arrays do not fit together.", path, advice=_ADVICE)
     if (counts < 0).any() or np.isinf(entropies).any() or (entropies < 0).any():
         raise InputError("damaged: a number that no sentence has.", path, advice=_ADVICE)
-    return Sentences(tuple(map(str, names)), counts, entropies)
+    return SentenceCounts(tuple(map(str, names)), counts, entropies)
 
 
-def gathered_sentences(paths: Sequence[Path], names: Sequence[str]) -> Sentences:
+def gathered_sentences(paths: Sequence[Path], names: Sequence[str]) -> SentenceCounts:
     """Returns the rows of all parts of a table in the order of ``names``."""
     parts = [read_sentences(path) for path in paths]
     for part, path in zip(parts, paths, strict=True):
@@ -80,4 +80,4 @@ def gathered_sentences(paths: Sequence[Path], names: Sequence[str]) -> Sentences
         raise InputError("with the others: not the rows of the parts.", paths[0], advice="Give every part once.")
     order = [places[name] for name in names]
     counts, entropies = (np.concatenate([getattr(part, key) for part in parts]) for key in ("counts", "entropies"))
-    return Sentences(tuple(names), counts[order], entropies[order])
+    return SentenceCounts(tuple(names), counts[order], entropies[order])

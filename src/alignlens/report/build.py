@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
     from alignlens.report.collect import Failure, TestSet
-    from alignlens.report.models import ModelId, TrainedModel
+    from alignlens.report.models import ModelCard, ModelId
     from alignlens.report.studies import StudySummary
     from alignlens.results.manifest import Manifest
     from alignlens.results.scores import Results, ScoredAligner
@@ -40,7 +40,7 @@ class Found:
 
     manifest: Manifest
     results: Results
-    models: Sequence[TrainedModel]
+    models: Sequence[ModelCard]
     studies: Sequence[StudySummary]
     records: Sequence[RunRecord]
     failures: Sequence[Failure]
@@ -198,7 +198,7 @@ def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredAligner
     return pictures
 
 
-def _write_curves(out: Path, manifest: Manifest, dataset: str, models: Sequence[TrainedModel]) -> list[Picture]:
+def _write_curves(out: Path, manifest: Manifest, dataset: str, models: Sequence[ModelCard]) -> list[Picture]:
     """Writes the learning curves of a dataset's models and returns them: one figure, or none without models."""
     from alignlens.display.figures import write_figure
     from alignlens.report.curves import draw_curves

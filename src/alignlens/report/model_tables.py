@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from alignlens.report.collect import Failure
-    from alignlens.report.models import ModelId, TrainedModel
+    from alignlens.report.models import ModelCard, ModelId
 
 Group = tuple[str, str]  # direction and model
 
@@ -32,7 +32,7 @@ class Column:
     scale: float = 1.0
     spread: bool = True
 
-    def values(self, seeds: Sequence[TrainedModel]) -> list[float]:
+    def values(self, seeds: Sequence[ModelCard]) -> list[float]:
         """Returns what was measured, one value per seed."""
         found = (float(getattr(item, self.field)) * self.scale for item in seeds)
         return [value for value in found if not math.isnan(value)]
@@ -56,14 +56,14 @@ _COLUMNS = (
 _NARROW = ("accuracy (%)", "perplexity", "BLEU", "seconds")
 
 
-def model_datasets(models: Sequence[TrainedModel], expected: Sequence[ModelId] = ()) -> list[str]:
+def model_datasets(models: Sequence[ModelCard], expected: Sequence[ModelId] = ()) -> list[str]:
     """Returns the datasets that models were or should be trained on, in order."""
     return list(dict.fromkeys([*(name.dataset for name in expected), *(item.id.dataset for item in models)]))
 
 
 def models_table(
     dataset: str,
-    models: Sequence[TrainedModel],
+    models: Sequence[ModelCard],
     expected: Sequence[ModelId] = (),
     failures: Sequence[Failure] = (),
     narrow: bool = False,
@@ -92,7 +92,7 @@ def models_table(
     return Table(f"models-{dataset}", caption, header, rows, notes, labels=3 if narrow else 4)
 
 
-def models_form(models: Sequence[TrainedModel]) -> pd.DataFrame:
+def models_form(models: Sequence[ModelCard]) -> pd.DataFrame:
     """Returns one record per dataset, direction, model and seed; an empty field where nobody measured."""
     import pandas as pd
 
@@ -107,7 +107,7 @@ def models_form(models: Sequence[TrainedModel]) -> pd.DataFrame:
     return pd.DataFrame.from_records(records, columns=[*ids, *fields]).round(4)
 
 
-def best_translator(dataset: str, direction: str, models: Sequence[TrainedModel]) -> tuple[str, float] | None:
+def best_translator(dataset: str, direction: str, models: Sequence[ModelCard]) -> tuple[str, float] | None:
     """Returns the model with the highest BLEU (mean over seeds) in a direction, or None if none was scored."""
     column = next(column for column in _COLUMNS if column.field == "bleu")
     scored = {
@@ -119,13 +119,13 @@ def best_translator(dataset: str, direction: str, models: Sequence[TrainedModel]
 
 
 def _groups(
-    dataset: str, models: Sequence[TrainedModel], expected: Sequence[ModelId]
-) -> dict[Group, tuple[list[ModelId], list[TrainedModel]]]:
+    dataset: str, models: Sequence[ModelCard], expected: Sequence[ModelId]
+) -> dict[Group, tuple[list[ModelId], list[ModelCard]]]:
     """Returns the seeds of every direction and model: those that there should be, and those that there are."""
     ids = [name for name in (*expected, *(item.id for item in models)) if name.dataset == dataset]
     directions = list(dict.fromkeys(name.direction for name in ids))
     ordered = sorted(dict.fromkeys(ids), key=lambda name: directions.index(name.direction))
-    groups: dict[Group, tuple[list[ModelId], list[TrainedModel]]] = {}
+    groups: dict[Group, tuple[list[ModelId], list[ModelCard]]] = {}
     for name in ordered:
         names, trained = groups.setdefault((name.direction, name.model), ([], []))
         names.append(name)
@@ -133,7 +133,7 @@ def _groups(
     return groups
 
 
-def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[TrainedModel]]]) -> dict[str, str]:
+def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[ModelCard]]]) -> dict[str, str]:
     """Returns the best printed mean of every direction in which there is something to compare."""
     best = {}
     for direction in {found for found, _ in groups}:
@@ -144,7 +144,7 @@ def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[TrainedM
     return best
 
 
-def _cell(column: Column, trained: Sequence[TrainedModel], why: str, best: dict[str, str]) -> Cell:
+def _cell(column: Column, trained: Sequence[ModelCard], why: str, best: dict[str, str]) -> Cell:
     values = column.values(trained)
     if not values:
         return Cell(why, muted=True)
@@ -156,11 +156,11 @@ def _cell(column: Column, trained: Sequence[TrainedModel], why: str, best: dict[
     return Cell(column.printed(mean) + spread, number=mean, strong=strong, detail=detail)
 
 
-def _architecture(trained: Sequence[TrainedModel]) -> str:
+def _architecture(trained: Sequence[ModelCard]) -> str:
     return ", ".join(dict.fromkeys(item.architecture for item in trained)) or "not known"
 
 
-def _notes(models: Sequence[TrainedModel], narrow: bool) -> list[str]:
+def _notes(models: Sequence[ModelCard], narrow: bool) -> list[str]:
     notes = [
         "Accuracy and perplexity are per piece of the reference with its end, given the pieces before it; they compare "
         "models of one vocabulary only. The best of each direction is bold.",

@@ -48,7 +48,7 @@ class ModelId:
 
 
 @dataclass(frozen=True)
-class TrainedModel:
+class ModelCard:
     """One model and what is known about it; nan where nobody measured."""
 
     id: ModelId
@@ -87,7 +87,7 @@ class Sample:
     translations: dict[str, str]
 
 
-def read_models(manifest: Manifest, records: Iterable[RunRecord]) -> list[TrainedModel]:
+def read_models(manifest: Manifest, records: Iterable[RunRecord]) -> list[ModelCard]:
     """Returns the models of a manifest, by dataset, direction (its own first), name and seed."""
     journals = {record.journal: record for record in records}
     found = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
@@ -112,14 +112,14 @@ def _id_of(folder: Path, names: Mapping[str, str]) -> ModelId:
     return ModelId(names["dataset"], names["direction"], names["model"], int(names["seed"]))
 
 
-def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[Path, RunRecord]) -> TrainedModel:
+def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[Path, RunRecord]) -> ModelCard:
     record = journals.get(folder.with_name(f"{folder.name}{SUFFIX}"))
     path = folder / "model.json"
     card = read_json(path, _AGAIN)
     bleu, signature = _read_bleu(manifest.path(BLEU, **asdict(name)))
     accuracy, perplexity = _read_forced(manifest.path(FORCED_SCORES, **asdict(name)))
     with taking(path, _AGAIN):
-        return TrainedModel(
+        return ModelCard(
             id=name,
             architecture=values.text(values.mapping(card, "spec"), "architecture"),
             parameters=values.whole(card, "parameters"),
@@ -190,7 +190,7 @@ def _measured(text: str, path: Path, line: int) -> float:
     return number
 
 
-def read_samples(manifest: Manifest, models: Sequence[TrainedModel], dataset: str, count: int) -> list[Sample]:
+def read_samples(manifest: Manifest, models: Sequence[ModelCard], dataset: str, count: int) -> list[Sample]:
     """Returns a few test sentences of every direction, evenly spaced over the text, with each model's translation.
 
     Of several seeds the first is shown.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
     from alignlens.report.collect import Failure, Job, TestSet
-    from alignlens.report.models import ModelId, Sample, TrainedModel
+    from alignlens.report.models import ModelCard, ModelId, Sample
     from alignlens.report.studies import StudySummary
     from alignlens.results.scores import AlignerId, ScoredAligner
     from alignlens.tracking.records import RunRecord
@@ -35,7 +35,7 @@ class Contents:
     preset: str
     scored: Sequence[ScoredAligner]
     expected: Sequence[AlignerId] = ()
-    models: Sequence[TrainedModel] = ()
+    models: Sequence[ModelCard] = ()
     expected_models: Sequence[ModelId] = ()
     failures: Sequence[Failure] = ()
     records: Sequence[RunRecord] = ()

@@ -18,7 +18,7 @@ from alignlens.results.paths import PREPARED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from alignlens.report.models import TrainedModel
+    from alignlens.report.models import ModelCard
     from alignlens.results.manifest import Manifest
     from alignlens.results.scores import ScoredAligner
     from alignlens.tracking.records import RunRecord
@@ -27,7 +27,7 @@ _LIBRARIES = ("snakemake", "numpy", "sil-thot", "sentencepiece", "mlflow", "torc
 _TOLD = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
 
 
-def date_of(found: Sequence[ScoredAligner | TrainedModel]) -> str:
+def date_of(found: Sequence[ScoredAligner | ModelCard]) -> str:
     """Returns when the newest result was written: the page does not change because it is made again."""
     if not found:
         return "no scores yet"
@@ -36,7 +36,7 @@ def date_of(found: Sequence[ScoredAligner | TrainedModel]) -> str:
 
 
 def facts(
-    preset: str, scored: Sequence[ScoredAligner], models: Sequence[TrainedModel], records: Sequence[RunRecord]
+    preset: str, scored: Sequence[ScoredAligner], models: Sequence[ModelCard], records: Sequence[RunRecord]
 ) -> list[tuple[str, str]]:
     """Returns what a reader must know to make the results again, as pairs of name and text."""
     intervals = {

@@ -70,7 +70,7 @@ ALIGNER_LINKS = PathPattern(f"links/{ALIGNER}/{{links}}.pharaoh")  # of a direct
 ALIGNER_METRICS = PathPattern(f"scores/{ALIGNER}/metrics.json")
 ALIGNER_SENTENCES = PathPattern(f"scores/{ALIGNER}/sentences.npz")  # the same sentence by sentence
 
-ATTRIBUTED = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/scores")  # one matrix per method and sentence
+ATTRIBUTED = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/matrices")  # one matrix per method and sentence
 METHOD_LINKS = PathPattern(
     f"attributions/{ATTRIBUTION}/{{direction}}/links"
 )  # direction is also bidir, for both together

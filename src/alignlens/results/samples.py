@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from alignlens.metrics.sentences import Sentences
+    from alignlens.metrics.sentences import SentenceCounts
     from alignlens.results.scores import AttributedModel, Score
 
 # Files hold four digits of an error rate, and entropies in single precision.
@@ -38,7 +38,7 @@ class SentenceFile:
     sentences: int
 
     @cached_property
-    def content(self) -> Sentences:
+    def content(self) -> SentenceCounts:
         """All of it, after checking that it is about the same rows."""
         path = self.metrics.with_name(FILE)
         found = read_sentences(path)

@@ -24,7 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 COMPARISON_COLUMNS = ("claim", "dataset", "column", "what", "claimed", "margin", "low", "high", "outcome")
 
-Rule = Callable[[int, int], bool]
+PassRule = Callable[[int, int], bool]
 """Whether a claim holds if this many cases of so many do. The more hold, the better for the claim: always."""
 
 
@@ -59,17 +59,17 @@ def every(held: int, total: int) -> bool:
     return held == total
 
 
-def more_than(share: float) -> Rule:
+def more_than(share: float) -> PassRule:
     """Returns the rule that more than a share of the cases must hold."""
     return lambda held, total: held > share * total
 
 
-def at_least(number: int) -> Rule:
+def at_least(number: int) -> PassRule:
     """Returns the rule that some cases must hold."""
     return lambda held, total: held >= number
 
 
-def verdict(rule: Rule, outcomes: Iterable[str]) -> str:
+def verdict(rule: PassRule, outcomes: Iterable[str]) -> str:
     """Returns what a rule says to the outcomes of cases, if noise cannot change it.
 
     All cases within noise are taken to hold, then to fail. Every rule is such that a case that holds never counts
@@ -154,7 +154,7 @@ def verdict_of(claim: Claim, finding: Finding, missing: str = "") -> Verdict:
     return Verdict(claim, finding.verdict, finding.tally, finding.numbers, finding.details, reason)
 
 
-def counted_cases(tally: Tally, rule: Rule = every, unit: str = "cells", **more: str) -> Finding:
+def counted_cases(tally: Tally, rule: PassRule = every, unit: str = "cells", **more: str) -> Finding:
     """Returns the finding of a claim about how many cases hold."""
     return Finding(verdict(rule, outcomes(tally)), tally, **{"numbers": tally.text(unit), **more})
 

@@ -44,7 +44,7 @@ class Attribution(NamedTuple):
     decoding: str
 
 
-class Cell(NamedTuple):
+class LinksFolder(NamedTuple):
     """One folder of links and the gold links that score it."""
 
     direction: str
@@ -139,10 +139,10 @@ class AttributionPlan:
         combined = run.decoding == FORCED and run.split != DEV and len(directions) > 1
         return [*directions, BIDIR] if combined else list(directions)
 
-    def cells(self, run: Attribution) -> list[Cell]:
+    def cells(self, run: Attribution) -> list[LinksFolder]:
         """Returns the folders of links of a run, with what each is scored against."""
         return [
-            Cell(name, self.plan.path(METHOD_LINKS, direction=name, **run._asdict()), self._gold(run, name))
+            LinksFolder(name, self.plan.path(METHOD_LINKS, direction=name, **run._asdict()), self._gold(run, name))
             for name in self.directions(run)
         ]
 

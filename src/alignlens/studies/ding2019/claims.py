@@ -21,11 +21,11 @@ from alignlens.studies.claims import (
     verdict,
     verdict_of,
 )
-from alignlens.studies.ding2019 import entropy_rules, published, rules
+from alignlens.studies.ding2019 import claim_tests, entropy_claim_tests, published
+from alignlens.studies.ding2019.claim_tests import architecture_order, better
 from alignlens.studies.ding2019.evidence import Evidence
 from alignlens.studies.ding2019.labels import ATTENTION
 from alignlens.studies.ding2019.layout import METHODS, SIGMAS
-from alignlens.studies.ding2019.rules import architecture_order, better
 from alignlens.studies.tally import Place
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ClaimTest:
     """The test of a claim and what it cannot do without; no architecture named means any of them."""
 
     test: Callable[[Evidence], Finding]
@@ -54,33 +54,37 @@ _SALIENCY = ("attention", "ding_grad")
 _SMOOTHED = ("attention", "ding_smoothgrad")
 _UNSIGNED = ("li_grad", "li_smoothgrad", "ding_smoothgrad")
 
-RULES: dict[str, Rule] = {
-    "D01": Rule(better("ding_smoothgrad", "attention"), methods=_SMOOTHED),
-    "D02": Rule(better("ding_smoothgrad", "attention", decoding=FREE), methods=_SMOOTHED, decodings=(FREE,)),
-    "D03": Rule(better("ding_grad", "attention", ("fconv",), rule=more_than(1 / 2)), ("fconv",), _SALIENCY),
-    "D04": Rule(better("attention", "ding_grad", ("lstm", "transformer")), ("lstm", "transformer"), _SALIENCY),
-    "D05": Rule(rules.penalty_by_architecture, _ALL, _SALIENCY),
-    "D06": Rule(better("ding_smoothgrad", "ding_grad"), methods=("ding_grad", "ding_smoothgrad")),
-    "D07": Rule(
+TESTS: dict[str, ClaimTest] = {
+    "D01": ClaimTest(better("ding_smoothgrad", "attention"), methods=_SMOOTHED),
+    "D02": ClaimTest(better("ding_smoothgrad", "attention", decoding=FREE), methods=_SMOOTHED, decodings=(FREE,)),
+    "D03": ClaimTest(better("ding_grad", "attention", ("fconv",), rule=more_than(1 / 2)), ("fconv",), _SALIENCY),
+    "D04": ClaimTest(better("attention", "ding_grad", ("lstm", "transformer")), ("lstm", "transformer"), _SALIENCY),
+    "D05": ClaimTest(claim_tests.penalty_by_architecture, _ALL, _SALIENCY),
+    "D06": ClaimTest(better("ding_smoothgrad", "ding_grad"), methods=("ding_grad", "ding_smoothgrad")),
+    "D07": ClaimTest(
         better("ding_smoothgrad", "ding_grad", decoding=FREE),
         methods=("ding_grad", "ding_smoothgrad"),
         decodings=(FREE,),
     ),
-    "D08": Rule(rules.gain_over_attention, methods=_SMOOTHED),
-    "D09": Rule(rules.no_better_with_noise, methods=("attention", "smoothed_attention")),
-    "D10": Rule(rules.signed_beats_unsigned, ("fconv", "lstm"), _UNSIGNED),
-    "D11": Rule(rules.nearly_equal_on_transformer, ("transformer",), ("li_smoothgrad", "ding_smoothgrad")),
-    "D12": Rule(rules.giza_is_best, methods=("attention",), aligners=("ibm4 offline", "fast_align offline")),
-    "D13": Rule(rules.ahead_of_fast_align, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
-    "D14": Rule(rules.largest_lead, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
-    "D15": Rule(architecture_order(("attention",)), _ALL, ("attention",)),
-    "D16": Rule(architecture_order(tuple(METHODS), more_than(2 / 3)), _ALL, tuple(METHODS)),
-    "D17": Rule(entropy_rules.fewer_errors_when_free, methods=("attention",), decodings=_BOTH),
-    "D18": Rule(entropy_rules.flatter_with_noise, sigmas=SIGMAS, entropy=True),
-    "D19": Rule(entropy_rules.sharper_when_free, methods=("attention",), decodings=_BOTH, sigmas=SIGMAS, entropy=True),
-    "D20": Rule(entropy_rules.transformer_attention_is_sharpest, _ALL, ("attention",), _BOTH, entropy=True),
-    "D21": Rule(rules.middle_noise_is_best, ("transformer",), sigmas=(0.0, 0.15, 0.3)),
-    "D22": Rule(rules.sign_matters, methods=("ding_grad", "ding_smoothgrad", "li_grad,reading=abs_dot")),
+    "D08": ClaimTest(claim_tests.gain_over_attention, methods=_SMOOTHED),
+    "D09": ClaimTest(claim_tests.no_better_with_noise, methods=("attention", "smoothed_attention")),
+    "D10": ClaimTest(claim_tests.signed_beats_unsigned, ("fconv", "lstm"), _UNSIGNED),
+    "D11": ClaimTest(claim_tests.nearly_equal_on_transformer, ("transformer",), ("li_smoothgrad", "ding_smoothgrad")),
+    "D12": ClaimTest(claim_tests.giza_is_best, methods=("attention",), aligners=("ibm4 offline", "fast_align offline")),
+    "D13": ClaimTest(
+        claim_tests.ahead_of_fast_align, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)
+    ),
+    "D14": ClaimTest(claim_tests.largest_lead, ("fconv",), ("ding_smoothgrad",), aligners=("fast_align online",)),
+    "D15": ClaimTest(architecture_order(("attention",)), _ALL, ("attention",)),
+    "D16": ClaimTest(architecture_order(tuple(METHODS), more_than(2 / 3)), _ALL, tuple(METHODS)),
+    "D17": ClaimTest(entropy_claim_tests.fewer_errors_when_free, methods=("attention",), decodings=_BOTH),
+    "D18": ClaimTest(entropy_claim_tests.flatter_with_noise, sigmas=SIGMAS, entropy=True),
+    "D19": ClaimTest(
+        entropy_claim_tests.sharper_when_free, methods=("attention",), decodings=_BOTH, sigmas=SIGMAS, entropy=True
+    ),
+    "D20": ClaimTest(entropy_claim_tests.transformer_attention_is_sharpest, _ALL, ("attention",), _BOTH, entropy=True),
+    "D21": ClaimTest(claim_tests.middle_noise_is_best, ("transformer",), sigmas=(0.0, 0.15, 0.3)),
+    "D22": ClaimTest(claim_tests.sign_matters, methods=("ding_grad", "ding_smoothgrad", "li_grad,reading=abs_dot")),
 }
 
 
@@ -92,16 +96,19 @@ def judge(results: Results, changes: Sequence[LabelChange] = ()) -> list[Verdict
 
 def _verdict(claim: Claim, evidence: Evidence, changes: Sequence[LabelChange]) -> Verdict:
     if claim.id == "D23":
-        finding, missing = depends_on_the_word(evidence, changes), _missing(evidence, Rule(rules.sign_matters))
+        finding, missing = (
+            depends_on_the_word(evidence, changes),
+            _missing(evidence, ClaimTest(claim_tests.sign_matters)),
+        )
         missing = missing or "no score matrices of the runner-up (label=runner_up) below attributions/"
     else:
-        rule = RULES[claim.id]
+        rule = TESTS[claim.id]
         missing = _missing(evidence, rule)
         finding = Finding() if missing else rule.test(evidence)
     return verdict_of(claim, finding, missing)
 
 
-def _missing(evidence: Evidence, rule: Rule) -> str:
+def _missing(evidence: Evidence, rule: ClaimTest) -> str:
     """Returns the most general thing that a test lacks, or nothing."""
     there = evidence.architectures()
     if not there:

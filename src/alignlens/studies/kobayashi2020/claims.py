@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.studies.claims import claims_of, verdict_of
+from alignlens.studies.kobayashi2020.claim_tests import TESTS, LayerEvidence
 from alignlens.studies.kobayashi2020.encoders import judge_encoders
 from alignlens.studies.kobayashi2020.published import STUDY
-from alignlens.studies.kobayashi2020.rules import RULES, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def judge(
     results: Results, curves: Sequence[Curve], shares: Sequence[Share], encoders: Sequence[EncoderResult]
 ) -> list[Verdict]:
     """Returns the verdict on every claim."""
-    evidence = Evidence.of(results, curves, shares)
-    found = judge_encoders(encoders) | {claim: rule(evidence) for claim, rule in RULES.items()}
+    evidence = LayerEvidence.of(results, curves, shares)
+    found = judge_encoders(encoders) | {claim: rule(evidence) for claim, rule in TESTS.items()}
     missing = "" if curves else "no layers of a Transformer were attributed"
-    return [verdict_of(claim, found[claim.id], missing if claim.id in RULES else "") for claim in claims_of(STUDY)]
+    return [verdict_of(claim, found[claim.id], missing if claim.id in TESTS else "") for claim in claims_of(STUDY)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.encoders.files import read_encoder_files
 from alignlens.results.paths import MODEL_STATISTICS, PRETRAINED_STATISTICS
 from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, Finding, all_of
-from alignlens.studies.kobayashi2020.encoder_rules import RULES
+from alignlens.studies.kobayashi2020.encoder_claim_tests import TESTS
 from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
 from alignlens.studies.tally import Tally
 
@@ -55,8 +55,8 @@ def judge_encoders(found: Sequence[EncoderResult]) -> dict[str, Finding]:
     """
     if not found:
         missing = Finding(remark="no encoder was measured (encoders of the configuration)")
-        return dict.fromkeys(RULES, missing)
-    return {claim: _joined(claim, [(each.name, RULES[claim](each.statistics)) for each in found]) for claim in RULES}
+        return dict.fromkeys(TESTS, missing)
+    return {claim: _joined(claim, [(each.name, TESTS[claim](each.statistics)) for each in found]) for claim in TESTS}
 
 
 def _joined(claim: str, found: Sequence[tuple[str, Finding]]) -> Finding:

@@ -219,7 +219,7 @@ class _Estimator:
             yield self._job(
                 "attribution", "attribute_shard", part, seconds / shards, models=True, work_bytes=size / shards
             )
-        yield self._job("attribution", "gather_scores", name, 0.0, bytes=size)
+        yield self._job("attribution", "gather_matrices", name, 0.0, bytes=size)
 
     def _links_bytes(self, text: Text, files: int) -> float:
         return _LINK_BYTES * text.pairs * max(text.words) * files

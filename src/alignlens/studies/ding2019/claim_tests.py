@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from alignlens.metrics.sampled import Sampled
-    from alignlens.studies.claims import Rule
+    from alignlens.studies.claims import PassRule
 
 GIZA_NOTE = (
     "GIZA++ is IBM4 of sil-thot here; Zenkel et al. is not run, and eflomal, which the paper does not have, is left out"
@@ -48,7 +48,7 @@ def _gaps(
 
 
 def better(
-    method: str, other: str, architectures: Sequence[str] = (), decoding: str = FORCED, rule: Rule = every
+    method: str, other: str, architectures: Sequence[str] = (), decoding: str = FORCED, rule: PassRule = every
 ) -> Callable[[Evidence], Finding]:
     """Returns the test that a method has fewer errors than another one."""
 
@@ -219,7 +219,7 @@ def largest_lead(evidence: Evidence) -> Finding:
     return Finding(either, first + size, numbers, details, remark)
 
 
-def architecture_order(methods: Sequence[str], rule: Rule = every) -> Callable[[Evidence], Finding]:
+def architecture_order(methods: Sequence[str], rule: PassRule = every) -> Callable[[Evidence], Finding]:
     """Returns the test that errors grow from FConv over LSTM to the Transformer."""
 
     def test(evidence: Evidence) -> Finding:

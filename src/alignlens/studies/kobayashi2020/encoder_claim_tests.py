@@ -16,7 +16,7 @@ from alignlens.studies.tally import HELD, Comparison, Place, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from alignlens.studies.claims import Rule
+    from alignlens.studies.claims import PassRule
     from alignlens.studies.kobayashi2020.encoder_tables import Statistics
 
 CLS, SEP, PUNCTUATION, OTHER = "[CLS]", "[SEP]", "punctuation", "other"
@@ -25,7 +25,7 @@ SPECIAL = (CLS, SEP, PUNCTUATION)
 
 def judge_encoder(statistics: Statistics) -> dict[str, Finding]:
     """Returns the finding on every claim about encoders."""
-    return {name: rule(statistics) for name, rule in RULES.items()}
+    return {name: rule(statistics) for name, rule in TESTS.items()}
 
 
 def inputs_vary_less(statistics: Statistics) -> Finding:
@@ -109,7 +109,7 @@ def output_is_the_sum(statistics: Statistics) -> Finding:
     return _finding(statistics, tally, f"largest error {error:.1e}")
 
 
-RULES: dict[str, Callable[[Statistics], Finding]] = {
+TESTS: dict[str, Callable[[Statistics], Finding]] = {
     "K01": inputs_vary_less,
     "K02": special_tokens_get_weight,
     "K03": special_tokens_give_little,
@@ -125,7 +125,7 @@ def _place(statistics: Statistics, layer: int | None = None, what: str = "") -> 
     return Place(statistics["facts"]["encoder"], "" if layer is None else f"layer {layer}", what)
 
 
-def _finding(statistics: Statistics, tally: Tally, numbers: str, *remarks: str, rule: Rule = every) -> Finding:
+def _finding(statistics: Statistics, tally: Tally, numbers: str, *remarks: str, rule: PassRule = every) -> Finding:
     transfer = "" if is_bert_base(statistics) else f"transfer test: {statistics['facts']['encoder']}"
     remark = "; ".join(part for part in (transfer, *remarks) if part)
     return counted_cases(tally, rule, numbers=numbers, remark=remark)

@@ -28,7 +28,7 @@ SUMMARIES: dict[str, Callable[[Sequence[Sampled]], Sampled]] = {BEST: least_of, 
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LayerEvidence:
     """What the tests look at; curves are those of the paper's extraction."""
 
     results: Results
@@ -37,7 +37,7 @@ class Evidence:
     samples: Samples = field(repr=False)
 
     @classmethod
-    def of(cls, results: Results, curves: Sequence[Curve], shares: Sequence[Share]) -> Evidence:
+    def of(cls, results: Results, curves: Sequence[Curve], shares: Sequence[Share]) -> LayerEvidence:
         """Returns the evidence of a results folder."""
         mine = [curve for curve in curves if curve.setting.extraction == KOBAYASHI]
         return cls(results, mine, shares, Samples(results.draws))
@@ -112,7 +112,7 @@ def _layer(place: Place, number: int) -> Place:
     return Place(place.dataset, place.column, f"{place.what} layer {number + 1}")
 
 
-def layer_by_layer(evidence: Evidence) -> Finding:
+def layer_by_layer(evidence: LayerEvidence) -> Finding:
     """K08: norms below weights in more than half of the layers."""
     tally = evidence.tally()
     for place, weights, norms in evidence.pairs():
@@ -122,10 +122,10 @@ def layer_by_layer(evidence: Evidence) -> Finding:
     return counted_cases(tally, more_than(1 / 2), "layers")
 
 
-def summary_below(selection: str) -> Callable[[Evidence], Finding]:
+def summary_below(selection: str) -> Callable[[LayerEvidence], Finding]:
     """Returns the test that norms are below weights in one summary of the layers (K09, K10)."""
 
-    def test(evidence: Evidence) -> Finding:
+    def test(evidence: LayerEvidence) -> Finding:
         tally, told = evidence.tally(), []
         for place, weights, norms in evidence.pairs():
             left, right = (evidence.summary(curve, selection) for curve in (norms, weights))
@@ -137,7 +137,7 @@ def summary_below(selection: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def near_fast_align(evidence: Evidence) -> Finding:
+def near_fast_align(evidence: LayerEvidence) -> Finding:
     """K11: the best layer by norms is at most 2 points above fast_align."""
     tally, told = evidence.tally(), []
     for place, best in evidence.best_norms().items():
@@ -148,7 +148,7 @@ def near_fast_align(evidence: Evidence) -> Finding:
     return _told(tally, told, "fast_align was not run")
 
 
-def between_giza_and_gradients(evidence: Evidence) -> Finding:
+def between_giza_and_gradients(evidence: LayerEvidence) -> Finding:
     """K12: the best layer by norms is worse than IBM4 and better than smoothed saliency."""
     tally, told = evidence.tally(), []
     for place, best in evidence.best_norms().items():
@@ -159,7 +159,7 @@ def between_giza_and_gradients(evidence: Evidence) -> Finding:
     return _told(tally, told, "IBM4 or smoothed saliency was not run")
 
 
-def most_in_lower_layers(evidence: Evidence) -> Finding:
+def most_in_lower_layers(evidence: LayerEvidence) -> Finding:
     """K13: what norms gain over weights is larger in the lower half of the layers."""
     tally, told = evidence.tally(), []
     for place, weights, norms in evidence.pairs():
@@ -174,7 +174,7 @@ def most_in_lower_layers(evidence: Evidence) -> Finding:
     return _told(tally, told, "models of one layer")
 
 
-def heavy_but_short(evidence: Evidence) -> Finding:
+def heavy_but_short(evidence: LayerEvidence) -> Finding:
     """K14: END and the final period have more of the weight than of the norm in most layers, each."""
     found = {piece: _heavy(evidence, piece) for piece in (END, PERIOD)}
     if not any(tally.total for tally in found.values()):
@@ -189,7 +189,7 @@ def heavy_but_short(evidence: Evidence) -> Finding:
     return Finding(both, found[END] + found[PERIOD], numbers, details, remark)
 
 
-def _heavy(evidence: Evidence, piece: str) -> Tally:
+def _heavy(evidence: LayerEvidence, piece: str) -> Tally:
     """Returns the layers in which a piece has more of the weight than of the norm, mean over seeds."""
     ratios: dict[tuple[str, str, str, int], list[Sampled]] = {}
     for share in evidence.shares:
@@ -204,7 +204,7 @@ def _heavy(evidence: Evidence, piece: str) -> Tally:
     return tally
 
 
-def reads_low_predicts_high(evidence: Evidence) -> Finding:
+def reads_low_predicts_high(evidence: LayerEvidence) -> Finding:
     """K16: lower layers align with the word read, upper layers with the word predicted; a middle one counts neither."""
     tally = evidence.tally()
     for place, read, predicted in evidence.steps():
@@ -223,7 +223,7 @@ def _told(tally: Tally, told: Sequence[str], missing: str = "") -> Finding:
     return counted_cases(tally, numbers=f"{tally.text()}: {'; '.join(told)}")
 
 
-RULES: dict[str, Callable[[Evidence], Finding]] = {
+TESTS: dict[str, Callable[[LayerEvidence], Finding]] = {
     "K08": layer_by_layer,
     "K09": summary_below(BEST),
     "K10": summary_below(MEAN),

@@ -15,11 +15,11 @@ from alignlens.io.locks import release_stale_locks
 from alignlens.io.typed import written
 from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
-from alignlens.workflow.plan import SIDES, SPLITS, Plan
+from alignlens.workflow.plan import SIDES, Plan
 from alignlens.workflow.settings import load_settings, read_config
 from alignlens.results import paths
 from alignlens.results.manifest import FILE as MANIFEST
-from alignlens.results.paths import ALIGNER as RUN, ATTRIBUTION, FINAL, FORCED, FREE, MODEL
+from alignlens.results.paths import ALIGNER as RUN, ATTRIBUTION, FINAL, FORCED, FREE, MODEL, SPLITS
 from alignlens.studies.registry import study_of
 
 with exit_on_error("config"):
@@ -47,7 +47,7 @@ INTERVAL = [text for key, value in written(plan.settings.interval).items() for t
 
 wildcard_constraints:
     dataset="|".join(dataset.name for dataset in plan.settings.datasets),
-    split="|".join(SPLITS),
+    split="|".join([*SPLITS, *map(re.escape, plan.requested.texts)]),
     side="|".join(SIDES),
     aligner="[a-z0-9_]+",
     text="offline|online",
@@ -157,7 +157,7 @@ def about_methods(wildcards):
 
 def manifest_of(reader):
     """Returns what a study or the report may read."""
-    made = plan.report_manifest() if reader == "report" else plan.studies.manifest(reader)
+    made = plan.report.manifest() if reader == "report" else plan.studies.manifest(reader)
     return json.dumps(made.as_json(), indent=1)
 
 

@@ -4,6 +4,12 @@ GOLD, DEV_GOLD = ([at(paths.TEXT, split=split, side="gold")] for split in ("test
 CAUSES = [at(paths.TEXT, split=split, side="causes") for split in ("dev", "test")]
 
 
+def chosen_from(pattern, wildcards, side):
+    """Returns a side of the text that a selection is made of."""
+    split = plan.requested.texts[wildcards.selection].of
+    return plan.path(pattern, dataset=wildcards.dataset, split=split, side=side)
+
+
 rule prepare_text:
     output:
         PREPARED,
@@ -49,3 +55,35 @@ use rule prepare_text as generate_synthetic_text with:
         PREPARED + GOLD + DEV_GOLD + CAUSES,
     wildcard_constraints:
         dataset=plan.choice("synthetic"),
+
+
+# What a study has asked for of a text: pairs of one length, some at random, or with partners exchanged.
+rule select_text:
+    input:
+        source=lambda wildcards: chosen_from(paths.TEXT, wildcards, "source"),
+        target=lambda wildcards: chosen_from(paths.TEXT, wildcards, "target"),
+        source_pieces=lambda wildcards: chosen_from(paths.PIECES, wildcards, "source"),
+        target_pieces=lambda wildcards: chosen_from(paths.PIECES, wildcards, "target"),
+    output:
+        source=at(paths.TEXT, split="{selection}", side="source"),
+        target=at(paths.TEXT, split="{selection}", side="target"),
+    log:
+        f"{ROOT}/data/{{dataset}}/{{selection}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/select_text/{{dataset}}/{{selection}}.tsv"
+    wildcard_constraints:
+        selection="|".join(map(re.escape, plan.requested.texts)) or "(?!)",
+    conda:
+        "../envs/alignlens.yaml"
+    resources:
+        mem_mb=grows(2000),
+        runtime=grows(30),
+    params:
+        choice=lambda wildcards: plan.requested.texts[wildcards.selection].options(),
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.select"),
+    shell:
+        "python -m alignlens select --source {input.source:q} --target {input.target:q}"
+        " --source-pieces {input.source_pieces:q} --target-pieces {input.target_pieces:q} {params.choice:q}"
+        " --out-source {output.source:q} --out-target {output.target:q} --journal {output.source:q}.journal.jsonl"
+        " --about {params.about:q} 2> {log:q}"

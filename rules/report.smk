@@ -19,11 +19,11 @@ rule report:
             caption="../report/table.rst",
             category="Tables",
         ),
-        models=report(plan.model_tables(), caption="../report/models.rst", category="Tables"),
-        methods=report(plan.method_tables(), caption="../report/methods.rst", category="Tables"),
+        models=report(plan.report.model_tables(), caption="../report/models.rst", category="Tables"),
+        methods=report(plan.report.method_tables(), caption="../report/methods.rst", category="Tables"),
         runtime=expand(f"{ROOT}/report/runtime.{{kind}}", kind=["csv", "md"]),
-        curves=report(plan.curves(), caption="../report/curves.rst", category="Figures"),
-        heatmaps=report(plan.heatmaps(), caption="../report/heatmap.rst", category="Figures"),
+        curves=report(plan.report.curves(), caption="../report/curves.rst", category="Figures"),
+        heatmaps=report(plan.report.heatmaps(), caption="../report/heatmap.rst", category="Figures"),
     log:
         f"{ROOT}/report/report.log",
     conda:

@@ -46,9 +46,9 @@ def test_the_reverse_model_reads_the_target_side(project: Path) -> None:
 
 def test_without_models_nothing_is_planned_for_them(project: Path) -> None:
     none = plan(project, models={})
-    assert none.models() == none.translations() == none.model_tables() == none.curves() == []
+    assert none.models() == none.translations() == none.report.model_tables() == none.report.curves() == []
     assert not any("models" in target or "curves" in target for target in none.targets())
-    some = {Path(target).name for target in plan(project).report()}
+    some = {Path(target).name for target in plan(project).report.files()}
     assert {"models.csv", "models.md", "models.tex", "models.html", "curves-roen.svg", "curves-demo.png"} <= some
 
 

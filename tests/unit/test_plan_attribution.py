@@ -120,15 +120,15 @@ def test_cost_is_measured_once_per_model_and_direction_with_the_reference(projec
     ]
     assert set(asked.costs()) <= set(asked.targets())
     tables = [f"results/mine/report/methods.{kind}" for kind in ("html", "csv", "md", "tex")]
-    assert asked.plan.method_tables() == tables
-    assert set(tables) <= set(asked.plan.report())
+    assert asked.plan.report.method_tables() == tables
+    assert set(tables) <= set(asked.plan.report.files())
     for changes in (
         {"attribution": {"decodings": ["free"]}},
         {"studies": {}},
         {"datasets": ["multi30k"], "attribution": {"methods": ["attention"]}},
     ):
         without = plan(project, **changes)
-        assert without.attribution.costs() == without.method_tables() == [], changes
+        assert without.attribution.costs() == without.report.method_tables() == [], changes
 
 
 def test_a_dataset_without_gold_links_is_not_scored(project: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_manifest_names_what_the_configuration_makes_and_nothing_else(project:
     changes = {"seeds": [3], "attribution": {"sigma": 0.1, "samples": 4}, "interval": {"samples": 77}}
     aligners = [{"name": "ibm4"}, {"name": "hmm"}]
     made = plan(project, aligners=aligners, **changes)
-    for manifest in (made.studies.manifest("ding2019"), made.report_manifest()):
+    for manifest in (made.studies.manifest("ding2019"), made.report.manifest()):
         assert manifest.protocol == Protocol(0.1, 4)
         assert manifest.interval["samples"] == 77
         files = [f"results/mine/{file}" for file in manifest.files]
@@ -177,10 +177,10 @@ def test_a_manifest_names_what_the_configuration_makes_and_nothing_else(project:
     }
     # Rows that its tables do not have are not waited for.
     assert not any("/hmm/" in file for file in made.studies.manifest("ding2019").files)
-    assert any("/hmm/" in file for file in made.report_manifest().files)
+    assert any("/hmm/" in file for file in made.report.manifest().files)
     path = tmp_path / "manifest.json"
-    write_json(path, made.report_manifest().as_json())
-    assert Manifest.read(path, made.root) == made.report_manifest()
+    write_json(path, made.report.manifest().as_json())
+    assert Manifest.read(path, made.root) == made.report.manifest()
 
 
 def test_the_report_shows_the_studies_of_the_configuration(project: Path) -> None:

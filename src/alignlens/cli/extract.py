@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_about(parser)
     parser.epilog = (
-        "example:\n  alignlens extract --matrices scored --source-pieces de.pieces --target-pieces en.pieces --out-dir x"
+        "example:\n  alignlens extract --matrices scored --source-pieces de.bpe --target-pieces en.bpe --out-dir links"
         "\n\nding: best source piece of every target piece, END left out before; kobayashi: sum over the pieces of a\n"
         "source word, mean over those of a target word, no link where END is best (see docs/conventions.md)"
     )

@@ -37,6 +37,7 @@ VERBS = {
     "reference": "make reference links for a model's own translations from two aligner directions",
     "bleu": "corpus BLEU of translations, with the sacreBLEU signature",
     "data": "list, fetch, check and prepare datasets",
+    "select": "choose pairs of a text: of one length, at random, or with partners exchanged",
     "subwords": "train SentencePiece BPE and segment text with it",
     "train": "train a translation model, resumably",
     "translate": "translate text with a trained model",

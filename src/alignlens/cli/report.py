@@ -71,4 +71,4 @@ def _planned(configfiles: Sequence[str]) -> Manifest:
     plan = Plan.of(load_settings(read_config([project / "config" / "config.yaml", *configfiles]), project))
     if not plan.root.is_dir():
         raise InputError("no such results folder.", plan.root, advice="Run the pipeline first.")
-    return plan.report_manifest()
+    return plan.report.manifest()

@@ -13,7 +13,6 @@ from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
 from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
-from alignlens.errors import ConfigError
 from alignlens.io.atomic import check_replaceable
 from alignlens.io.documents import read_json_option
 from alignlens.io.limits import PAIRS, THREADS
@@ -79,8 +78,6 @@ def run(args: argparse.Namespace) -> None:
     from alignlens.training.processes import joined_processes
     from alignlens.training.state import WorkFolder
 
-    if args.pairs is not None and args.pairs < 1:
-        raise ConfigError(f"--pairs {args.pairs}: must be at least 1")
     check_replaceable(args.out, KIND)
     files = Files(**{name: getattr(args, name) for name in _FILES})
     with (

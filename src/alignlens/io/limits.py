@@ -78,6 +78,8 @@ PLACE = Limits(-1000, 999)
 ADAPTIVE = Limits(0, 0.5, above=True, below=True)
 #: Sentences that a method is timed on, or sequences that an encoder reads.
 SENTENCES = Limits(1, 1_000_000)
+#: Pieces of a sentence that is chosen by its length.
+LENGTH = Limits(1, 10_000)
 #: No encoder has positions for more.
 SEQUENCE_TOKENS = Limits(8, 100_000)
 TRIPLES = Limits(1, 1_000_000_000)

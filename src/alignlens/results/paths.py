@@ -14,7 +14,7 @@ FORCED, FREE = DECODINGS = "forced", "free"
 """What a model is given as its prefix, and explained: the reference, or its own translation."""
 FINAL = "final"
 """The weights that training ends in; a snapshot goes by its update."""
-TEST, DEV = "test", "dev"
+TRAIN, DEV, TEST = SPLITS = "train", "dev", "test"
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,32 @@ class ModelRequest:
 
 
 @dataclass(frozen=True)
+class TextRequest:
+    """Some pairs of a text, under a name that stands where ``test`` or ``dev`` may stand in an attribution.
+
+    With partners exchanged, forced decoding gives a model prefixes that have nothing to do with what it reads.
+    """
+
+    name: str
+    of: str = TEST
+    lengths: tuple[int, int] | str | None = None
+    """Pieces of source and target; ``common`` for those that most pairs have, None for any."""
+    pairs: int | None = None
+    exchanged: bool = False
+    seed: int = 1
+
+    def options(self) -> list[str]:
+        """Returns what ``alignlens select`` is told."""
+        lengths: list[str] = []
+        if isinstance(self.lengths, tuple):
+            lengths = [f"--source-length={self.lengths[0]}", f"--target-length={self.lengths[1]}"]
+        elif self.lengths is not None:
+            lengths = ["--common-length"]
+        pairs = [] if self.pairs is None else [f"--pairs={self.pairs}"]
+        return [*lengths, *pairs, *(["--exchange"] if self.exchanged else []), f"--seed={self.seed}"]
+
+
+@dataclass(frozen=True)
 class AttributionRequest:
     """Methods to ask a model with, in every direction that it is trained in."""
 
@@ -89,6 +115,7 @@ class AttributionRequest:
     methods: tuple[str, ...]
     decoding: str = FORCED
     split: str = TEST
+    """The test or dev text, or a text that was asked for."""
     weights: str = FINAL
     """The weights that training ended in, or the update of a snapshot."""
     seeds: tuple[int, ...] | None = None
@@ -116,3 +143,4 @@ class Requests:
     attributions: Sequence[AttributionRequest] = ()
     aligners: Sequence[OfferedAligner] = ()
     encoders: EncoderRequest | None = None
+    texts: Sequence[TextRequest] = ()

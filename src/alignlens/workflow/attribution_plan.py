@@ -20,6 +20,7 @@ from alignlens.results.paths import (
     METHOD_COST,
     METHOD_LINKS,
     METHOD_METRICS,
+    SPLITS,
     TEST,
     TEXT,
 )
@@ -156,8 +157,8 @@ class AttributionPlan:
         return decoding != FREE and self.plan.is_reverse(dataset, direction)
 
     def links(self) -> list[str]:
-        """Returns the folders of links of all runs."""
-        return [cell.links for run in self.runs() for cell in self.cells(run)]
+        """Returns the folders of links of all runs; what a study has selected is for its matrices."""
+        return [cell.links for run in self.runs() if run.split in SPLITS for cell in self.cells(run)]
 
     def metrics(self) -> list[str]:
         """Returns the score files of all runs on text with gold links."""

@@ -18,14 +18,12 @@ from alignlens.results.paths import (
     FORCED_SCORES,
     PIECES,
     PREPARED,
-    REPORT,
-    REPORT_PAGE,
-    TEST,
-    TEXT,
+    SPLITS,
     TRAINED,
     TRANSLATION,
 )
 from alignlens.workflow.attribution_plan import AttributionPlan
+from alignlens.workflow.report_plan import ReportPlan
 from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
 from alignlens.workflow.study_plan import StudyPlan
 
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from alignlens.workflow.requested import PlannedModel, Requested
     from alignlens.workflow.settings import ModelRun, Settings
 
-SPLITS = ("train", "dev", "test")
 SIDES = ("source", "target")
 TRANSLATED = (TRANSLATION, BLEU, FORCED_SCORES)
 
@@ -190,6 +187,11 @@ class Plan:
         """Returns the part of the plan that ends in the tables of papers."""
         return StudyPlan(self)
 
+    @cached_property
+    def report(self) -> ReportPlan:
+        """Returns the part of the plan that ends in the report."""
+        return ReportPlan(self)
+
     def aligner_runs(self) -> Iterator[tuple[Dataset, AlignerRun]]:
         """Yields every aligner run of every dataset."""
         return ((dataset, run) for dataset in self.settings.datasets for run in self.settings.aligners)
@@ -221,58 +223,11 @@ class Plan:
             return []
         return [self.path(ALIGNER_MODEL, dataset=dataset, aligner=parent, text=text, size=size, direction=direction)]
 
-    def report(self) -> list[str]:
-        """Returns the files of the report."""
-        names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
-        tables = (self.path(REPORT, file=name) for name in names)
-        figures = [*self.curves(), *self.heatmaps()]
-        return [self.path(REPORT_PAGE), *tables, *self.model_tables(), *self.method_tables(), *figures]
-
-    def report_manifest(self) -> Manifest:
-        """Returns what the report may read."""
-        texts = [
-            self.path(TEXT, dataset=dataset.name, split=TEST, side=side)
-            for dataset in self.settings.datasets
-            for side in (*SIDES, *(["gold"] if self.has_gold(dataset.name) else []))
-        ]
-        attributed = [*self.attribution.metrics(), *self.attribution.costs()]
-        trained = [*self.models(), *self.translations()]
-        aligned = [*self.metrics(), *self.links()]
-        return self.manifest([*self.prepared(), *texts, *aligned, *trained, *attributed, *self.studies.summaries()])
-
-    def model_tables(self) -> list[str]:
-        """Returns the tables of trained models; none where none are trained."""
-        names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.requested.models else []
-        return [self.path(REPORT, file=name) for name in names]
-
-    def method_tables(self) -> list[str]:
-        """Returns the tables that compare methods; none where no model was given the reference of scored text."""
-        names = [f"methods.{kind}" for kind in ("html", "csv", "md", "tex")] if self.attribution.costs() else []
-        return [self.path(REPORT, file=name) for name in names]
-
-    def curves(self) -> list[str]:
-        """Returns the learning curves of every dataset that models are trained on."""
-        return [
-            self.path(REPORT, file=f"curves-{dataset.name}.{kind}")
-            for dataset in self.settings.datasets
-            if self.requested.models
-            for kind in ("svg", "png")
-        ]
-
-    def heatmaps(self) -> list[str]:
-        """Returns the alignment heatmaps of every dataset with gold links."""
-        return [
-            self.path(REPORT, file=f"heatmap-{dataset.name}.{kind}")
-            for dataset in self.settings.datasets
-            if self.has_gold(dataset.name)
-            for kind in ("svg", "png")
-        ]
-
     def targets(self) -> list[str]:
         """Returns the final files of the whole configuration."""
         models = [*self.models(), *self.translations()]
         links = [*self.links(), *self.metrics(), *self.attribution.targets(), *self.studies.targets()]
-        return [*self.pieces(), *models, *links, *self.report()]
+        return [*self.pieces(), *models, *links, *self.report.files()]
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from alignlens.errors import ConfigError, unknown_name
-from alignlens.results.paths import FINAL
+from alignlens.results.paths import DEV, FINAL, SPLITS, TEST
 from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import study_of
 from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.corpora.registry import Dataset
-    from alignlens.studies.requests import EncoderRequest, ModelRequest, Requests
+    from alignlens.studies.requests import EncoderRequest, ModelRequest, Requests, TextRequest
     from alignlens.workflow.settings import ModelRun, Settings
 
 
@@ -46,6 +46,7 @@ class Requested:
 
     of: Mapping[str, Requests]
     models: Sequence[PlannedModel]
+    texts: Mapping[str, TextRequest]
 
     def encoders(self) -> EncoderRequest | None:
         """Returns the encoders that studies look into, the same for all of them; None if no study does."""
@@ -79,9 +80,21 @@ def requested(settings: Settings) -> Requested:
         for request in requests.models:
             planned = _planned(request, settings, f"studies.{study}")
             models[request.name] = _united(models.get(request.name), planned, f"studies.{study}")
+    texts = _texts(found)
     for study, requests in found.items():
-        _check(study, requests, models)
-    return Requested(found, tuple(models.values()))
+        _check(study, requests, models, texts)
+    return Requested(found, tuple(models.values()), texts)
+
+
+def _texts(found: Mapping[str, Requests]) -> dict[str, TextRequest]:
+    texts: dict[str, TextRequest] = {}
+    for study, requests in found.items():
+        for text in requests.texts:
+            if text.name in SPLITS or texts.setdefault(text.name, text) != text:
+                raise ConfigError(f"studies.{study}: asks for another text of the name {text.name}. Rename it.")
+            if text.of not in SPLITS:
+                raise ConfigError(f"studies.{study}.{text.name}: {unknown_name('text', text.of, SPLITS)}")
+    return texts
 
 
 def _offer(settings: Settings) -> Offer:
@@ -130,7 +143,9 @@ def _united(known: PlannedModel | None, new: PlannedModel, where: str) -> Planne
     )
 
 
-def _check(study: str, requests: Requests, models: Mapping[str, PlannedModel]) -> None:
+def _check(
+    study: str, requests: Requests, models: Mapping[str, PlannedModel], texts: Mapping[str, TextRequest]
+) -> None:
     where = f"studies.{study}"
     for model in requests.models:
         if model.start_from is not None and model.start_from not in models:
@@ -138,6 +153,9 @@ def _check(study: str, requests: Requests, models: Mapping[str, PlannedModel]) -
     for asked in requests.attributions:
         if asked.model not in models:
             raise ConfigError(f"{where}: {unknown_name('model', asked.model, list(models))}")
+        known = [TEST, DEV, *texts]
+        if asked.split not in known:
+            raise ConfigError(f"{where}: {unknown_name('text', asked.split, known)}")
         snapshots = models[asked.model].settings.training.snapshots
         if asked.weights != FINAL and int(asked.weights) not in snapshots:
             raise ConfigError(

@@ -11,12 +11,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from alignlens.aligners.registry import spec_of
-from alignlens.results.paths import FINAL, FREE, TEST
+from alignlens.results.paths import FINAL, FREE, SPLITS, TEST
 from alignlens.results.protocol import BIDIR
 from alignlens.workflow.attribution_plan import ONLINE_ALIGNER
 from alignlens.workflow.costs.estimate import Estimate, Job
 from alignlens.workflow.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
-from alignlens.workflow.plan import SIDES, SPLITS
+from alignlens.workflow.plan import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,7 @@ class _Estimator:
     def made(self) -> Estimate:
         stages = (
             self._texts(),
+            self._selections(),
             self._aligners(),
             self._models(),
             self._attributions(),
@@ -110,6 +111,13 @@ class _Estimator:
                         bytes=pieces + text.pairs * _OFFSET_BYTES,
                     )
 
+    def _selections(self) -> Iterator[Job]:
+        asked = {(run.dataset, run.split): None for run in self.plan.attribution.runs() if run.split not in SPLITS}
+        for dataset, split in asked:
+            yield self._job("data", "select_text", f"{dataset} {split}", 0.0)
+            for side in SIDES:
+                yield self._job("subwords", "segment", f"{dataset} {split}.{side}", 0.0)
+
     def _aligners(self) -> Iterator[Job]:
         for dataset, aligner, text, size in self._trained_aligners():
             whole = self.sizes.of(dataset, "train")
@@ -145,6 +153,14 @@ class _Estimator:
     def _work(self, dataset: str, direction: str, run: ModelRun) -> ModelWork:
         return ModelWork(run, self.plan.settings.subwords.vocab, self.plan.is_reverse(dataset, direction))
 
+    def _text(self, dataset: str, split: str) -> Text:
+        """Returns a text, or as much as a selection takes of one."""
+        if split in SPLITS:
+            return self.sizes.of(dataset, split)
+        selection = self.plan.requested.texts[split]
+        whole = self.sizes.of(dataset, selection.of)
+        return whole if selection.pairs is None else whole.scaled(min(1.0, selection.pairs / max(1.0, whole.pairs)))
+
     def _test(self, dataset: str) -> Text:
         return self.sizes.of(dataset, "test")
 
@@ -175,15 +191,17 @@ class _Estimator:
         settings, planned = self.plan.settings, self.plan.attribution
         for run in planned.runs():
             methods = planned.methods(run)
-            text = self.sizes.of(run.dataset, run.split)
+            text = self._text(run.dataset, run.split)
             links = len(methods) * len(settings.attribution.extractions)
             for direction in self.plan.trained_directions(run.dataset, run.model):
                 name = f"{run.dataset} {direction} {_told(run)}"
                 yield from self._scores(run, direction, methods, text, name)
+                if run.split not in SPLITS:
+                    continue
                 seconds, size = self.rates.links.extract * links * text.pairs, self._links_bytes(text, links)
                 yield self._job("links and scores", "extract_links", name, seconds, bytes=size)
             name = f"{run.dataset} {_told(run)}"
-            folders = planned.directions(run)
+            folders = planned.directions(run) if run.split in SPLITS else []
             if BIDIR in folders:
                 combined = links * len(settings.symmetrizations)
                 seconds, size = (

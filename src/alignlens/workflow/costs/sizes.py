@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from alignlens.corpora.registry import PartOfTrain
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.workflow.plan import SIDES, SPLITS
+from alignlens.results.paths import SPLITS
+from alignlens.workflow.plan import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

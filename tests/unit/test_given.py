@@ -62,6 +62,17 @@ def test_a_store_gives_the_bytes_that_its_text_gives(folder: Path, files: Path) 
     assert passes[0]["target_pieces"] == passes[1]["target_pieces"] > 0
 
 
+@pytest.mark.parametrize("window", [1000, 2])
+def test_align_reads_stores_window_by_window(
+    folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    monkeypatch.setattr("alignlens.cli.align._WINDOW", window)
+    for name, given in (("text", TEXTS), ("store", STORES), ("both", [*TEXTS[:2], *STORES[2:]])):
+        assert call(folder, "align", *given, "--method", "smoothgrad,n=3", "--out", name) == 0
+    assert same(files / "text", files / "store")
+    assert same(files / "text", files / "both")
+
+
 def test_an_encoder_reads_a_store_like_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = write_folder(tmp_path / "model")
@@ -101,6 +112,9 @@ def test_what_was_generated_is_explained_as_it_was_generated(folder: Path, files
     assert call(folder, "align", *own) == 0
     assert same(files / "mine", files / "free")
     assert same(files / "mine.links", files / "links/ding_grad.ding.pharaoh")
+    given = ["--source", "source.tokens", "--target", "free.tokens", "--method", "grad", "--out", "given.links"]
+    assert call(folder, "align", *given) == 0
+    assert same(files / "given.links", files / "mine.links")
 
 
 def test_words_of_a_translation_are_those_of_its_pieces(folder: Path, files: Path) -> None:
@@ -130,9 +144,10 @@ def test_a_store_of_other_subwords_is_refused(folder: Path, files: Path, capsys:
     assert f"foreign.target: its pieces are not those of {folder}/target.model." in failed(
         capsys, folder, "force", *half
     )
-    assert "foreign.source: its pieces are not" in failed(
-        capsys, folder, "translate", "--source", "foreign.source", "--out", "x"
-    )
+    for verb, more in (("translate", []), ("align", ["--method", "grad"])):
+        assert "foreign.source: its pieces are not" in failed(
+            capsys, folder, verb, "--source", "foreign.source", "--out", "x", *more
+        )
     assert not Path("x").exists()
 
 
@@ -155,6 +170,8 @@ def test_what_is_no_store_or_a_damaged_one_is_one_line(
         writer.append([5] * 10_001)
     Path("one").write_text("the dog\n")
     assert "one:2: 1 lines, but two has 2" in told("two", "one")
+    unequal = ["--source", "two", "--target", "one", "--method", "grad"]
+    assert "one:2: 1 lines, but two has 2" in failed(capsys, folder, "align", *unequal)
     Path("both").write_text("the dog\nthe cat\n")
     assert "two:2: 10,001 pieces; a line may have 10,000 at most." in told("two", "both")
     content = bytearray(Path("source.tokens/ids.bin").read_bytes())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import ExitStack
-from itertools import islice
-from pathlib import Path
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from alignlens.alignment.procedures import EXTRACTIONS
@@ -15,13 +14,13 @@ from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import SHARED, add_compute, add_model, check_compute, load, workers
+from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load, workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path
 from alignlens.io.limits import BEAM, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO
 from alignlens.io.progress import Progress
-from alignlens.io.text import check_equal_counts, stream_lines
+from alignlens.io.text import check_equal_counts
 
 if TYPE_CHECKING:
     import argparse
@@ -45,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser, required=False)
     parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
     parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
-    parser.add_argument("--source", metavar="FILE", help="tokenised text, plain or gzip; - for stdin")
-    parser.add_argument("--target", metavar="FILE", help="its translation; without it the model translates first")
+    add_source(parser, more="; - for stdin", required=False)
+    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it the model translates")
     parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
     parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
     parser.add_argument(
@@ -130,38 +129,34 @@ def _check(args: argparse.Namespace) -> tuple[Method, BeamSettings]:
 
 
 def _count(source: str, target: str | None) -> int | None:
-    """Returns the number of lines; raises if the files differ in it. What is no file can be read only once."""
+    """Returns the number of sentences, where it can be known before; raises if the texts differ in it."""
+    from alignlens.decoding.given import count_of
+
     names = [name for name in (source, target) if name is not None]
-    if not all(Path(name).is_file() or not Path(name).exists() for name in names):
+    counts = [count for count in map(count_of, names) if count is not None]
+    if len(counts) < len(names):
         return None
-    counts = [sum(1 for _ in stream_lines(name)) for name in names]
     check_equal_counts(list(names), counts)
     return counts[0]
 
 
 def _windows(source: str, target: str | None) -> Iterator[tuple[Given, Given | None]]:
-    """Yields some lines of the source and those of the target that belong to them."""
-    from alignlens.decoding.given import Given
+    """Yields some sentences of the source and those of the target that belong to them."""
+    from alignlens.decoding.given import windows
 
-    sources = stream_lines(source)
-    targets = stream_lines(target) if target is not None else None
+    if target is None:
+        yield from ((given, None) for given in windows(source, _WINDOW))
+        return
     done = 0
-    while True:
-        lines = list(islice(sources, _WINDOW))
-        others = list(islice(targets, _WINDOW)) if targets is not None else lines
-        if len(others) != len(lines):
-            shorter, longer = (source, target) if len(lines) < len(others) else (target, source)
-            end = done + min(len(lines), len(others))
-            raise InputError(
-                f"ends after {end} lines, but {longer} goes on.",
-                shorter or "",
-                end,
-                "Line n of both must belong together.",
-            )
-        if not lines:
-            return
-        yield Given(source, lines, done + 1), None if target is None else Given(target, others, done + 1)
-        done += len(lines)
+    for given, reference in zip_longest(windows(source, _WINDOW), windows(target, _WINDOW)):
+        lengths = [0 if side is None else len(side) for side in (given, reference)]
+        if lengths[0] != lengths[1]:
+            shorter, longer = (source, target) if lengths[0] < lengths[1] else (target, source)
+            end = done + min(lengths)
+            problem = f"ends after {end} lines, but {longer} goes on."
+            raise InputError(problem, shorter, end, "Line n of both must belong together.")
+        yield given, reference
+        done += lengths[0]
 
 
 def _translated(trained: TrainedModel, source_ids: TokenStore, beam: BeamSettings, tokens: int) -> TokenStore:

@@ -6,6 +6,7 @@ Everything here can be opened and looked at before a model is loaded.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,11 @@ from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.errors import InputError
 from alignlens.io.checksum import sha256_of
 from alignlens.io.seals import Seal
-from alignlens.io.text import check_equal_counts, read_lines
+from alignlens.io.text import check_equal_counts, read_lines, stream_lines
 from alignlens.subwords.stores import check_subwords
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from alignlens.subwords.spans import Segmenter
 
@@ -41,13 +42,7 @@ class Given:
     @classmethod
     def open(cls, name: Path | str) -> Given:
         """Returns what stands under a name: a folder is a token store, anything else is text."""
-        if not Path(name).is_dir():
-            return cls(name, read_lines(name))
-        Seal.of(name, KIND, _ADVICE)  # Whatever else this folder is, nobody is told to delete it.
-        store = TokenStore.open(name)
-        if not len(store):
-            raise InputError("the store is empty.", name, advice=_ADVICE)
-        return cls(name, store)
+        return cls(name, _open_store(name) if Path(name).is_dir() else read_lines(name))
 
     def __len__(self) -> int:
         return len(self.content)
@@ -85,6 +80,36 @@ class Given:
             number,
             "Shorten or split the sentence, or train a model with more positions.",
         )
+
+
+def windows(name: Path | str, size: int) -> Iterator[Given]:
+    """Yields what stands under a name in parts of so many sentences, one after the other, however long it is."""
+    if Path(name).is_dir():
+        store = _open_store(name)
+        for start in range(0, len(store), size):
+            part = Sentences([store[k] for k in range(start, min(start + size, len(store)))], name=str(name))
+            part.subwords = store.subwords
+            yield Given(name, part, start + 1)
+        return
+    lines, first = stream_lines(name), 1
+    while some := list(islice(lines, size)):
+        yield Given(name, some, first)
+        first += len(some)
+
+
+def count_of(name: Path | str) -> int | None:
+    """Returns how many sentences stand under a name; None if it is no file, and can be read only once."""
+    if Path(name).is_dir():
+        return len(_open_store(name))
+    return None if Path(name).exists() and not Path(name).is_file() else sum(1 for _ in stream_lines(name))
+
+
+def _open_store(folder: Path | str) -> TokenStore:
+    Seal.of(folder, KIND, _ADVICE)  # Whatever else this folder is, nobody is told to delete it.
+    store = TokenStore.open(folder)
+    if not len(store):
+        raise InputError("the store is empty.", folder, advice=_ADVICE)
+    return store
 
 
 def open_pair(source: Path | str, target: Path | str) -> tuple[Given, Given]:

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 
 from harness import run
 
+from alignlens.io.atomic import write_json
+from alignlens.results.manifest import FILE as MANIFEST
+from alignlens.results.manifest import Manifest
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -27,6 +31,7 @@ MODEL_FOLDER = f"{R}/models/{MODEL}/model"
 ATTRIBUTION = f"{R}/attributions/tiny/transformer/1/final/test/forced"
 SCORES, LINKS = f"{ATTRIBUTION}/xa-xb/matrices", f"{ATTRIBUTION}/xa-xb/links"
 ALIGNERS = {"fast_align": None, "ibm1": None, "hmm": "ibm1", "ibm4": "hmm", "eflomal": None}
+ASKED = {"weights": "final", "split": "test", "decoding": "forced"}
 METHODS = ("attention", "ding_grad", "attention,layer=0,head=0")
 DEFINITION = {
     "kind": "synthetic",
@@ -134,7 +139,7 @@ def attribute(direction: str = "xa-xb", out: str = "", shard: str = "1/1") -> li
     out = out or f"{ATTRIBUTION}/{direction}/matrices"
     model = f"{R}/models/tiny/{direction}/transformer/1/model"
     asked = ["--methods", *METHODS, "--shard", shard, "--threads", "1"]
-    about = {"direction": direction, "model": "transformer", "seed": "1", "decoding": "forced"}
+    about = {"direction": direction, "model": "transformer", "seed": "1", **ASKED}
     return step("attribute", "--model", model, *tokens_of(direction), *asked, "--out", out, journal=out, **about)
 
 
@@ -145,7 +150,7 @@ def extract(direction: str = "xa-xb", out: str = "") -> list[str]:
     pieces = ["--source-pieces", f"{PIECES}/test.{source}", "--target-pieces", f"{PIECES}/test.{target}"]
     turn = ["--transpose"] if direction == "xb-xa" else []
     scores = f"{ATTRIBUTION}/{direction}/matrices"
-    about = {"direction": direction, "model": "transformer", "seed": "1", "decoding": "forced"}
+    about = {"direction": direction, "model": "transformer", "seed": "1", **ASKED}
     return step("extract", "--matrices", scores, *pieces, *turn, "--out-dir", out, journal=out, **about)
 
 
@@ -153,7 +158,7 @@ def score_methods(out: str, shard: str = "1/1", sentences: str = "") -> list[str
     """The command that scores the links of all methods; ``sentences`` stand beside ``out``."""
     cells = [f"{name}={ATTRIBUTION}/{name}/links={DATA}/test.gold" for name in (*DIRECTIONS, "bidir")]
     causes = ["--causes", f"xa-xb={DATA}/test.causes={DATA}/test.source"]
-    about = {"model": "transformer", "seed": "1", "decoding": "forced", "architecture": "transformer", "study": ""}
+    about = {"model": "transformer", "seed": "1", **ASKED, "architecture": "transformer", "study": ""}
     return step(
         "score-methods",
         "--cell",
@@ -245,6 +250,7 @@ class Bench:
         for path in (folder / R / STUDY).iterdir():
             if path.suffix != ".json" and not path.name.startswith("."):
                 path.unlink()
+        write_json(folder / R / STUDY / MANIFEST, Manifest.whole(folder / R).as_json())
         return cls(folder)
 
     def copy(self, folder: Path, parts: Sequence[str] = (".",)) -> None:

@@ -101,7 +101,7 @@ def _readers() -> Iterator[Reader]:
     read = [f"{ATTRIBUTION}/metrics.json", f"{R}/encoders/{MODEL}"]
     yield Reader("study", study, read, made, optional=True)
     aligned = f"{R}/scores/tiny/fast_align/offline/all/sentences.npz"
-    yield Reader("study", study, [f"{ATTRIBUTION}/sentences.npz", aligned], made)
+    yield Reader("study", study, [f"{ATTRIBUTION}/sentences.npz", aligned, f"{R}/{STUDY}/manifest.json"], made)
 
 
 def drills(bench: Bench, seed: int) -> Iterator[Drill]:

@@ -50,7 +50,7 @@ ATTRIBUTED = {
     "decoding": "forced", "pair": ["xx", "yy"], "sentences": 2, "interval": INTERVAL,
     "rows": [ROW | METHOD, ROW | NOISY],
 }  # fmt: skip
-MANIFEST = {"protocol": {"sigma": 0.15, "samples": 30}, "interval": INTERVAL, "files": ["scores/x", "data/y"]}
+MANIFEST = Manifest(Path(), ("scores/x", "data/y"), interval=INTERVAL).as_json()
 CARD = {
     "spec": {"architecture": "lstm"}, "parameters": 5, "updates": 7, "epochs": 1.5, "kept": "best",
     "best": {"dev_loss": 2.5},

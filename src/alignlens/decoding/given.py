@@ -87,7 +87,7 @@ def windows(name: Path | str, size: int) -> Iterator[Given]:
     if Path(name).is_dir():
         store = _open_store(name)
         for start in range(0, len(store), size):
-            part = Sentences([store[k] for k in range(start, min(start + size, len(store)))], name=str(name))
+            part = SentencesInMemory([store[k] for k in range(start, min(start + size, len(store)))], name=str(name))
             part.subwords = store.subwords
             yield Given(name, part, start + 1)
         return

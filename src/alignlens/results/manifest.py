@@ -6,8 +6,10 @@ the manifest does not name does not exist.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +67,16 @@ class Manifest:
                 if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
                     raise ValueError(f"{file!r} is not below the results folder")
             protocol = Protocol.from_json(values.mapping(content, "protocol"))
-            return cls(root, files, protocol, interval_of(content))
+            made = cls(root, files, protocol, interval_of(content))
+            if made.as_json() != content:
+                raise ValueError("its checksum is another")
+            return made
 
     def as_json(self) -> dict[str, Any]:
         """Returns what ``read`` reads back."""
-        return {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
+        told = {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
+        # Snakemake writes the file, without one of our checksums beside it.
+        return {**told, "sha256": sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()}
 
     def find(self, place: PathPattern) -> list[tuple[Path, dict[str, str]]]:
         """Returns the files at a place that are there, and the names in their paths."""

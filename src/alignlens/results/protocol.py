@@ -35,7 +35,7 @@ class Protocol:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Protocol:
         """Returns the protocol of plain data; raises ValueError, KeyError or TypeError for anything else."""
-        return cls(values.number(content, "sigma", 0), values.whole(content, "samples", least=1))
+        return cls(float(values.number(content, "sigma", 0)), values.whole(content, "samples", least=1))
 
     def method(self, name: str, **changes: Any) -> str:
         """Returns the canonical method of that name with this noise if it draws any, or with other parameters."""
@@ -59,6 +59,6 @@ def interval_of(content: Mapping[str, Any]) -> dict[str, Any]:
     found = values.mapping(content, "interval") if "interval" in content else {}
     if not {"level", "samples", "seed"} <= found.keys():
         return {}
-    level = values.number(found, "level", 0, 100)
+    level = float(values.number(found, "level", 0, 100))
     samples = values.whole(found, "samples", least=1, most=int(RESAMPLES.most))
     return {"level": level, "samples": samples, "seed": values.whole(found, "seed")}

@@ -272,8 +272,8 @@ def _attributed(content: dict[str, Any], file: SentenceFile) -> AttributedModel:
         seed=values.name(content, "seed"),
         decoding=values.text(content, "decoding"),
         scores={key: sorted(found, key=lambda score: score.noise_seed) for key, found in scores.items()},
-        weights=values.text(content, "weights"),
-        split=values.text(content, "split"),
+        weights=values.name(content, "weights") if "weights" in content else FINAL,
+        split=values.text(content, "split") if "split" in content else TEST,
     )
 
 

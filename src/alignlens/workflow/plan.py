@@ -22,6 +22,7 @@ from alignlens.results.paths import (
     TRAINED,
     TRANSLATION,
 )
+from alignlens.results.protocol import interval_of
 from alignlens.workflow.attribution_plan import AttributionPlan
 from alignlens.workflow.report_plan import ReportPlan
 from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
@@ -72,7 +73,8 @@ class Plan:
     def manifest(self, files: Iterable[str]) -> Manifest:
         """Returns what somebody may read who is given these files."""
         below = (Path(file).relative_to(self.root).as_posix() for file in files)
-        return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, asdict(self.settings.interval))
+        interval = interval_of({"interval": asdict(self.settings.interval)})
+        return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, interval)
 
     def dataset(self, name: str) -> Dataset:
         """Returns a dataset of this configuration."""

@@ -88,6 +88,20 @@ def test_sentences_that_are_not_there_are_errors(store: TokenStore, index: int) 
         store.lengths(np.array([0, index]))
 
 
+def test_the_first_sentences_are_a_store_of_their_own(store: TokenStore) -> None:
+    some = store.first(3)
+    assert [list(some[index]) for index in range(len(some))] == SENTENCES[:3]
+    assert list(some.lengths_between(0, len(some))) == [3, 0, 1]
+    assert (some.subwords, some.vocabulary_size) == (store.subwords, store.vocabulary_size)
+    assert some.fingerprint not in (store.fingerprint, store.first(2).fingerprint)
+    for index in (3, -1):
+        with pytest.raises(IndexError):
+            some[index]
+    with pytest.raises(IndexError):
+        some.gather(np.array([3]))
+    assert store.first(5) is store.first(99) is store
+
+
 def test_the_fingerprint_names_the_content_and_not_how_it_was_written(tmp_path: Path, store: TokenStore) -> None:
     with TokenWriter(tmp_path / "again", 11, "bpe") as writer:
         writer.append(SENTENCES[0])

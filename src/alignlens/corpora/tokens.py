@@ -14,6 +14,7 @@ import os
 import weakref
 from array import array
 from contextlib import ExitStack
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
@@ -115,9 +116,10 @@ class TokenStore:
         """Returns a store of its first sentences, all if it has fewer."""
         if sentences >= self._sentences:
             return self
-        described = {"vocabulary_size": self.vocabulary_size, "tokens": self.tokens, "sentences": sentences}
-        fingerprint = f"{self.fingerprint} first {sentences}"
-        return type(self)(self.folder, {**described, "fingerprint": fingerprint}, self._ids, self._offsets)
+        some = copy(self)
+        some._sentences = sentences
+        some.fingerprint = f"{self.fingerprint} first {sentences}"
+        return some
 
     def __len__(self) -> int:
         return self._sentences

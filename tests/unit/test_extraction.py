@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from alignlens.alignment.extraction import extract, links_of
-from alignlens.alignment.procedures import EXTRACTIONS
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.errors import ConfigError
 
 Links = dict[tuple[int, int], float]

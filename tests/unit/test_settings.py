@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from alignlens.alignment.procedures import SYMMETRIZATIONS
+from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.studies.registry import studies

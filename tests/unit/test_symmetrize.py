@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from alignlens.alignment import symmetrize as module
 from alignlens.alignment.links import Alignment
-from alignlens.alignment.procedures import GROWING, SYMMETRIZATIONS
+from alignlens.alignment.symmetrizations import GROWING, SYMMETRIZATIONS
 from alignlens.alignment.symmetrize import symmetrize
 from alignlens.errors import ConfigError
 

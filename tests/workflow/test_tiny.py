@@ -248,7 +248,10 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
 @pytest.mark.parametrize(
     ("changed", "reruns"),
     [
-        ("src/alignlens/alignment/symmetrize.py", {"symmetrize", "score", "report", *EXTRACTED}),
+        (
+            "src/alignlens/alignment/symmetrize.py",
+            {"symmetrize", "score", "report", "symmetrize_methods", "score_methods", *STUDIES},
+        ),
         ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", *STUDIES}),
         ("src/alignlens/display/render.py", {"report", *STUDIES}),
         ("src/alignlens/attribution/sweep.py", {"attribute", "measure_cost", "report", *EXTRACTED}),

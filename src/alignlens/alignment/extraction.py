@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.alignment.links import Alignment
-from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:

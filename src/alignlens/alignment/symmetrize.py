@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.alignment.links import Alignment
-from alignlens.alignment.procedures import GROWING, SYMMETRIZATIONS
+from alignlens.alignment.symmetrizations import GROWING, SYMMETRIZATIONS
 from alignlens.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from alignlens.alignment.procedures import Heuristic
+    from alignlens.alignment.symmetrizations import Heuristic
 
     Bitsets = dict[tuple[int, int], int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from alignlens.alignment.procedures import EXTRACTIONS
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.attribution.registry import check_architectures, parse
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE, BATCH_TOKENS, COPIES, SENTENCES, SIGMA, Limits

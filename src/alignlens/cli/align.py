@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
-from alignlens.alignment.procedures import EXTRACTIONS
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.attribution.registry import METHODS, check_architectures, parse
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.attribute import add_adaptive, check_adaptive

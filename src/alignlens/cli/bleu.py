@@ -11,12 +11,13 @@ from alignlens.cli.about import about_of, add_about
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import count, real, seed
 from alignlens.cli.paths import Outputs
+from alignlens.decoding.settings import Tokenizer
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.io.text import read_parallel
 from alignlens.metrics.bleu import bleu_interval, corpus_bleu
-from alignlens.metrics.settings import IntervalSettings, Tokenizer
+from alignlens.metrics.settings import IntervalSettings
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:

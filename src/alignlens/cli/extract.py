@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignlens.alignment.extraction import links_of
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.alignment.links import Alignment
 from alignlens.alignment.pharaoh import write_links
-from alignlens.alignment.procedures import EXTRACTIONS
 from alignlens.attribution.registry import parse
 from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.model_run import model_run

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.pharaoh import format_lines, read_links, write_links
-from alignlens.alignment.procedures import SYMMETRIZATIONS
 from alignlens.alignment.stacking import stack, unstack
+from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.alignment.symmetrize import symmetrize
 from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.paths import Outputs, check_outputs, refuse_same

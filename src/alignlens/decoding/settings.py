@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from alignlens.errors import ConfigError
 from alignlens.io.limits import (
@@ -17,7 +18,9 @@ from alignlens.io.limits import (
     Limits,
 )
 from alignlens.io.typed import check_limits, setting
-from alignlens.metrics.settings import Tokenizer
+
+#: What sacreBLEU splits text with; part of its signature.
+Tokenizer = Literal["13a", "none", "intl", "char", "zh"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from alignlens.alignment.procedures import EXTRACTIONS, SYMMETRIZATIONS
+from alignlens.alignment.extractions import EXTRACTIONS
+from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.errors import InputError
 from alignlens.io.arrays import read_arrays, write_arrays
 from alignlens.io.atomic import write_json

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from alignlens.io.limits import LEVEL, RESAMPLES, SEED
 from alignlens.io.typed import setting
-
-#: What sacreBLEU splits text with; part of its signature.
-Tokenizer = Literal["13a", "none", "intl", "char", "zh"]
 
 
 @dataclass(frozen=True)

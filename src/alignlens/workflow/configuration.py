@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from alignlens.aligners.settings import AlignerRun
-from alignlens.alignment.procedures import SYMMETRIZATIONS
+from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.corpora.settings import PrepareSettings
 from alignlens.decoding.settings import TranslationSettings

@@ -8,7 +8,7 @@ from itertools import count, product
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from alignlens.alignment.procedures import EXTRACTIONS
+from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.results.paths import DEV, FORCED, TEST
 from alignlens.studies.kobayashi2020.runs import KINDS, STEPS, layer_method
 from alignlens.studies.tables import Estimate, estimate_of, rounded

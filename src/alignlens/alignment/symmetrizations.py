@@ -1,11 +1,8 @@
-"""The procedures of alignment by name; plain data, so that a configuration is checked without arrays."""
+"""The ways to combine two directions, by name; plain data, so that a configuration is checked without arrays."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-#: From scores of pieces to links of words (``alignment.extraction``).
-EXTRACTIONS = ("ding", "kobayashi")
 
 
 class Heuristic(NamedTuple):
@@ -23,5 +20,4 @@ GROWING = {
     "grow-diag-final-lilt": Heuristic(True, True),
     "grow-diag-final-and-lilt": Heuristic(True, True),
 }
-#: From two directions to one (``alignment.symmetrize``).
 SYMMETRIZATIONS = ("intersection", "union", *GROWING)

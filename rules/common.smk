@@ -94,10 +94,10 @@ def links_of(place):
     return lambda wildcards: at(paths.ALIGNER_LINKS, links=plan.directions(wildcards.dataset)[place])
 
 
-def asked(wildcards, **more):
+def asked(wildcards):
     """Returns which attribution the wildcards are about."""
-    names = {**dict(wildcards.items()), **more}
-    return Attribution(**{key: int(names[key]) if key == "seed" else names[key] for key in Attribution._fields})
+    names = {key: wildcards[key] for key in Attribution._fields}
+    return Attribution(**{**names, "seed": int(wildcards.seed)})
 
 
 def methods_of(wildcards):

@@ -3,15 +3,8 @@
 
 rule report:
     input:
+        plan.report.inputs(),
         manifest=f"{ROOT}/report/{MANIFEST}",
-        texts=plan.prepared(),
-        metrics=plan.metrics(),
-        links=plan.links(),
-        models=plan.models(),
-        translations=plan.translations(),
-        attributed=plan.attribution.metrics(),
-        costs=plan.attribution.costs(),
-        studies=plan.studies.summaries(),
     output:
         page=f"{ROOT}/report.html",
         tables=report(

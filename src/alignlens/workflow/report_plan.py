@@ -27,6 +27,10 @@ class ReportPlan:
 
     def manifest(self) -> Manifest:
         """Returns what the report may read."""
+        return self.plan.manifest(self.inputs())
+
+    def inputs(self) -> list[str]:
+        """Returns what the report shows: texts, aligners, models, methods and studies."""
         texts = [
             self.plan.path(TEXT, dataset=dataset.name, split=TEST, side=side)
             for dataset in self.plan.settings.datasets
@@ -35,9 +39,7 @@ class ReportPlan:
         attributed = [*self.plan.attribution.metrics(), *self.plan.attribution.costs()]
         trained = [*self.plan.models(), *self.plan.translations()]
         aligned = [*self.plan.metrics(), *self.plan.links()]
-        return self.plan.manifest(
-            [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *self.plan.studies.summaries()]
-        )
+        return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *self.plan.studies.summaries()]
 
     def model_tables(self) -> list[str]:
         """Returns the tables of trained models; none where none are trained."""

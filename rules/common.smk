@@ -84,6 +84,12 @@ def given(pattern, wildcards, split, place):
     return plan.path(pattern, dataset=wildcards.dataset, split=split, side=model_side(wildcards, place))
 
 
+def chosen_from(pattern, wildcards, side):
+    """Returns a side of the text that a selection is made of."""
+    split = plan.requested.texts[wildcards.selection].of
+    return plan.path(pattern, dataset=wildcards.dataset, split=split, side=side)
+
+
 def model_side(wildcards, place):
     """Returns which side of the dataset the wildcards' model reads (place 0) or writes (place 1)."""
     return plan.side(wildcards.dataset, wildcards.direction, place)

@@ -4,12 +4,6 @@ GOLD, DEV_GOLD = ([at(paths.TEXT, split=split, side="gold")] for split in ("test
 CAUSES = [at(paths.TEXT, split=split, side="causes") for split in ("dev", "test")]
 
 
-def chosen_from(pattern, wildcards, side):
-    """Returns a side of the text that a selection is made of."""
-    split = plan.requested.texts[wildcards.selection].of
-    return plan.path(pattern, dataset=wildcards.dataset, split=split, side=side)
-
-
 rule prepare_text:
     output:
         PREPARED,

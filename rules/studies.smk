@@ -10,6 +10,8 @@ rule manifest:
         template=f"{PROJECT}/rules/manifest.json.j2",
     output:
         f"{ROOT}/{{reader}}/{MANIFEST}",
+    log:
+        f"{ROOT}/{{reader}}/manifest.log",
     wildcard_constraints:
         reader="|".join([*STUDIES, "report"]),
     localrule: True

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens import __version__
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.encoder_input import encoder_name, huggingface_input, model_input
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs, check_outputs
-from alignlens.cli.trained import add_compute, add_model, add_source, check_compute
-from alignlens.encoders.files import KIND, POINTS, STATISTICS
+from alignlens.cli.trained import add_compute, add_model, add_source, check_compute, load
+from alignlens.encoders.files import KIND, STATISTICS, write_encoder_files
 from alignlens.encoders.folders import PACKAGED
 from alignlens.errors import ConfigError
-from alignlens.io.atomic import atomic_directory, check_replaceable, write_json
+from alignlens.io.atomic import check_replaceable
 from alignlens.io.limits import SENTENCES, SEQUENCE_TOKENS, TRIPLES
 from alignlens.io.progress import Progress
 from alignlens.tracking.journal import Journal
@@ -24,9 +21,7 @@ from alignlens.tracking.journal import Journal
 if TYPE_CHECKING:
     import argparse
 
-    from numpy.typing import NDArray
-
-    from alignlens.cli.encoder_input import EncoderInput
+    from alignlens.encoders.inputs import EncoderInput
 
 OUTPUTS = Outputs(folders=("out",), words=("encoder",))
 _TRIPLES = 20_000_000
@@ -67,14 +62,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the statistics of an encoder, and records them."""
+    from alignlens.encoders.measured import measured
+
     _check(args)
     about = about_of(args)
-    name = encoder_name(args, about)
+    name = _name(args, about)
     with Journal(args.journal) as journal:
         record = journal.run(**_identity(about, name), params=_params(args))
-        given = huggingface_input(args) if args.encoder else model_input(args)
-        result, points = _measured(name, given, args)
-        _write(args.out, result, points)
+        given = _given(args)
+        with Progress("encoder", len(given.sequences), unit="sequences") as progress:
+            result, points = measured(name, given, args.triples, args.batch_tokens, progress.advance)
+        write_encoder_files(args.out, result, points)
         numbers = _numbers(result)
         record.metrics(numbers)
         record.artifact(args.out / STATISTICS)
@@ -82,6 +80,23 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps({**about, **numbers}))
     else:
         print("  ".join(f"{name} {value:.4g}" for name, value in numbers.items()))
+
+
+def _given(args: argparse.Namespace) -> EncoderInput:
+    from alignlens.encoders.inputs import huggingface_input, model_input
+
+    if args.encoder:
+        return huggingface_input(args.encoder, args.text, args.sequences, args.tokens, args.threads)
+    from alignlens.decoding.given import Given
+
+    given = Given.open(args.source)
+    trained = load(args)
+    if trained.spec.architecture != "transformer":
+        raise ConfigError(
+            f"--model {args.model}: an encoder of type {trained.spec.architecture} has no self-attention; "
+            "those that work: transformer"
+        )
+    return model_input(trained, given, args.sequences, args.counts, args.weights)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -102,46 +117,17 @@ def _check(args: argparse.Namespace) -> None:
     check_replaceable(args.out, KIND)
 
 
-def _measured(
-    name: str, given: EncoderInput, args: argparse.Namespace
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Returns the statistics with the facts of their making, and the samples for figures."""
-    import torch
-
-    from alignlens.encoders.observation import observe, singular_values
-    from alignlens.encoders.statistics import EncoderStatistics
-
-    encoder, sequences = given.encoder, given.sequences
-    statistics = EncoderStatistics(
-        sequences, given.categories, encoder.layers, encoder.heads, given.ranks, triples=args.triples
-    )
-    with Progress("encoder", len(sequences), unit="sequences") as progress:
-        for number, seen in observe(encoder, sequences, args.batch_tokens, progress.advance):
-            statistics.add(number, seen)
-    tokens = sum(map(len, sequences))
-    versions = {"alignlens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
-    facts = {
-        **given.facts,
-        "encoder": name,
-        "layers": encoder.layers,
-        "heads": encoder.heads,
-        "dim": encoder.dim,
-        "sequences": len(sequences),
-        "tokens": tokens,
-        "mean_tokens": tokens / len(sequences),
-        "triples_budget": args.triples,
-        "versions": {**versions, **given.facts.get("versions", {})},
-    }
-    return {**statistics.result(), "singular_values": singular_values(encoder), "facts": facts}, statistics.points()
-
-
-def _write(folder: Path, result: dict[str, Any], points: dict[str, NDArray[Any]]) -> None:
-    import numpy as np
-
-    with atomic_directory(folder, KIND) as temporary:
-        write_json(temporary / STATISTICS, result)
-        with (temporary / POINTS).open("wb") as file:
-            np.savez(file, **points)  # type: ignore[arg-type]
+def _name(args: argparse.Namespace, about: dict[str, Any]) -> str:
+    """Returns what to call the encoder: what the job says it is, its packaged name, or the name of its folder."""
+    if "encoder" in about:
+        return str(about["encoder"])
+    if args.encoder in PACKAGED:
+        return str(args.encoder)
+    if args.model and "model" in about:
+        seed = f"s{about['seed']}" if "seed" in about else None
+        parts = (about.get("dataset"), about.get("direction"), about["model"], seed)
+        return " ".join(part for part in parts if part)
+    return Path(args.encoder or args.model).resolve().name
 
 
 def _identity(about: dict[str, Any], encoder: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The files of a measured encoder: what they must hold before anybody computes with them."""
+"""The files of a measured encoder: how they are written, and what they must hold before anybody computes with them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from alignlens.io import values
 from alignlens.io.arrays import read_arrays
+from alignlens.io.atomic import atomic_directory, write_json
 from alignlens.io.documents import read_json, taking
 from alignlens.io.seals import Seal, read_seal
 
@@ -25,6 +26,14 @@ _SPREAD = ("mean", "deviation", "cv", "max", "min")
 #: Columns of the sample of triples, and of token occurrences.
 _TRIPLES = ("layer", "head", "weight", "norm", "category")
 _OCCURRENCES = ("frequency_rank", "frequency_weight", "frequency_norm")
+
+
+def write_encoder_files(folder: Path, statistics: Mapping[str, Any], points: Mapping[str, NDArray[Any]]) -> None:
+    """Writes the folder that ``read_encoder_files`` reads."""
+    with atomic_directory(folder, KIND) as temporary:
+        write_json(temporary / STATISTICS, statistics)
+        with (temporary / POINTS).open("wb") as file:
+            np.savez(file, **points)  # type: ignore[arg-type]
 
 
 def read_encoder_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

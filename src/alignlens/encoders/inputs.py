@@ -1,4 +1,4 @@
-"""What ``alignlens encoder`` works on: an encoder with its sequences of tokens, their kinds and frequency ranks."""
+"""An encoder with what it is to read: sequences of tokens, their kinds and frequency ranks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.cli.trained import load
-from alignlens.encoders.folders import PACKAGED, folder_of, model_type
+from alignlens.encoders.folders import folder_of, model_type
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
     from alignlens.encoders.contract import Encoder
     from alignlens.encoders.sequences import TokenSequence
@@ -46,25 +45,14 @@ class EncoderInput:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def encoder_name(args: argparse.Namespace, about: dict[str, Any]) -> str:
-    """Returns what to call the encoder: what the job says it is, its packaged name, or the name of its folder."""
-    if "encoder" in about:
-        return str(about["encoder"])
-    if args.encoder in PACKAGED:
-        return str(args.encoder)
-    if args.model and "model" in about:
-        seed = f"s{about['seed']}" if "seed" in about else None
-        parts = (about.get("dataset"), about.get("direction"), about["model"], seed)
-        return " ".join(part for part in parts if part)
-    return Path(args.encoder or args.model).resolve().name
-
-
-def huggingface_input(args: argparse.Namespace) -> EncoderInput:
-    """Returns a Hugging Face encoder with sequences of two paragraphs each."""
-    folder = folder_of(args.encoder)
+def huggingface_input(
+    place: str, text: str | None, sequences: int, longest: int, threads: int | None = None
+) -> EncoderInput:
+    """Returns a Hugging Face encoder with sequences of two paragraphs each, at most ``longest`` tokens of both."""
+    folder = folder_of(place)
     kind = model_type(folder)
-    if args.text is not None and not Path(args.text).is_file():
-        raise InputError("no such file.", args.text, advice="Check the path.")
+    if text is not None and not Path(text).is_file():
+        raise InputError("no such file.", text, advice="Check the path.")
     import torch
 
     from alignlens.corpora.frequency import ranks_by_id
@@ -72,21 +60,24 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
     from alignlens.encoders.tokens import HuggingFaceTokens
 
     tokens = HuggingFaceTokens.load(folder)
-    paragraphs, text = _paragraphs(args.text)
-    sequences = _paired(tokens, paragraphs, text["name"], args)
-    if args.threads is not None:
-        torch.set_num_threads(args.threads)
+    paragraphs, told = _paragraphs(text)
+    pairs = _paired(tokens, paragraphs, sequences, longest)
+    if not pairs:
+        problem = "fewer than two paragraphs; a sequence is made of two."
+        raise InputError(problem, text or told["name"], advice="Separate paragraphs by blank lines.")
+    if threads is not None:
+        torch.set_num_threads(threads)
     encoder = HuggingFaceEncoder.load(folder, tokens.padding).to("cuda" if torch.cuda.is_available() else "cpu")
-    highest = max(int(sequence.ids.max()) for sequence in sequences)
+    highest = max(int(sequence.ids.max()) for sequence in pairs)
     if highest >= encoder.vocabulary:
         problem = f"its tokenizer gives id {highest}, but its model knows {encoder.vocabulary} tokens."
         raise InputError(problem, folder, advice="Fetch the folder again.")
-    if encoder.longest is not None and args.tokens > encoder.longest:
-        raise ConfigError(f"--tokens {args.tokens}: this encoder has positions for {encoder.longest} at most")
+    if encoder.longest is not None and longest > encoder.longest:
+        raise ConfigError(f"--tokens {longest}: this encoder has positions for {encoder.longest} at most")
     facts: dict[str, Any] = {
         "model_type": kind,
-        "text": text,
-        "most_tokens": args.tokens,
+        "text": told,
+        "most_tokens": longest,
         "versions": {"transformers": version("transformers")},
     }
     if kind in _ORDERED_BY_FREQUENCY:
@@ -94,7 +85,7 @@ def huggingface_input(args: argparse.Namespace) -> EncoderInput:
         facts["frequency"] = "order of token ids; comma, period, [SEP] and [CLS] first; no single characters"
     else:
         ranks, facts["frequency"] = None, None
-    return EncoderInput(encoder, sequences, (CLS, SEP, PUNCTUATION, OTHER), ranks, facts)
+    return EncoderInput(encoder, pairs, (CLS, SEP, PUNCTUATION, OTHER), ranks, facts)
 
 
 def _paragraphs(path: str | None) -> tuple[Iterable[str], dict[str, str]]:
@@ -108,9 +99,7 @@ def _paragraphs(path: str | None) -> tuple[Iterable[str], dict[str, str]]:
     return paragraphs, {"name": f"manual of Python {platform.python_version()}", "sha256": checksum}
 
 
-def _paired(
-    tokens: HuggingFaceTokens, paragraphs: Iterable[str], text: str, args: argparse.Namespace
-) -> list[TokenSequence]:
+def _paired(tokens: HuggingFaceTokens, paragraphs: Iterable[str], sequences: int, longest: int) -> list[TokenSequence]:
     import numpy as np
 
     from alignlens.encoders.paragraphs import paragraph_pairs
@@ -119,46 +108,40 @@ def _paired(
     category_of = np.full(len(tokens.texts), 3, np.int8)
     for place, numbers in enumerate(([tokens.begin], [tokens.separator], tokens.punctuation)):
         category_of[numbers] = place
-    pairs = paragraph_pairs(paragraphs, tokens.ids_of, tokens.begin, tokens.separator, args.tokens)
-    found = [
+    pairs = paragraph_pairs(paragraphs, tokens.ids_of, tokens.begin, tokens.separator, longest)
+    return [
         TokenSequence(np.array(ids, np.int32), np.array(segments, np.int8), category_of[ids])
-        for ids, segments in islice(pairs, args.sequences)
+        for ids, segments in islice(pairs, sequences)
     ]
-    if not found:
-        problem = "fewer than two paragraphs; a sequence is made of two."
-        raise InputError(problem, args.text or text, advice="Separate paragraphs by blank lines.")
-    return found
 
 
-def model_input(args: argparse.Namespace) -> EncoderInput:
-    """Returns the encoder of a trained translation model with one sequence per sentence of its source."""
-    from alignlens.decoding.given import Given
+def model_input(
+    trained: TrainedModel, given: Given, sequences: int, counts: Path | None = None, weights: str = "weights"
+) -> EncoderInput:
+    """Returns the encoder of a trained Transformer with one sequence per sentence of its source.
 
-    given = Given.open(args.source)
-    trained = load(args)
-    if trained.spec.architecture != "transformer":
-        raise ConfigError(
-            f"--model {args.model}: an encoder of type {trained.spec.architecture} has no self-attention; "
-            "those that work: transformer"
-        )
+    ``counts`` is the token store of its training source, by which tokens are frequent or rare.
+    """
     from alignlens.encoders.contract import TransformerEncoder
 
     begin = trained.spec.source_begin
     categories = (*((BEGIN,) if begin else ()), END, PUNCTUATION, OTHER)
-    sequences = _sentences(trained, trained.source_ids(given), categories, args)
-    ranks, source = _counted(args.counts, trained)
+    read = _sentences(trained, trained.source_ids(given), categories, sequences)
+    if not read:
+        raise InputError("no line with words.", given.name, advice="Expected tokenised sentences, one per line.")
+    ranks, source = _counted(counts, trained)
     encoder = TransformerEncoder(trained.model)  # type: ignore[arg-type]
     facts = {
         "model_type": trained.spec.architecture,
-        "weights": args.weights,
+        "weights": weights,
         "text": given.facts(),
         "frequency": source,
     }
-    return EncoderInput(encoder, sequences, categories, ranks, facts)
+    return EncoderInput(encoder, read, categories, ranks, facts)
 
 
 def _sentences(
-    trained: TrainedModel, sources: TokenStore, categories: tuple[str, ...], args: argparse.Namespace
+    trained: TrainedModel, sources: TokenStore, categories: tuple[str, ...], sequences: int
 ) -> list[TokenSequence]:
     import numpy as np
 
@@ -170,7 +153,7 @@ def _sentences(
     end, punctuation, other = (categories.index(name) for name in (END, PUNCTUATION, OTHER))
     before = [(BEGIN_ID, categories.index(BEGIN))] if BEGIN in categories else []
     found: list[TokenSequence] = []
-    for number in np.flatnonzero(sources.lengths(np.arange(len(sources))))[: args.sequences].tolist():
+    for number in np.flatnonzero(sources.lengths(np.arange(len(sources))))[:sequences].tolist():
         read = sources[number].tolist()
         pieces = trained.source.pieces_of(read)
         spelled, owner = words(join(pieces)), word_of_piece(pieces)
@@ -182,8 +165,6 @@ def _sentences(
         ]
         ids, labels = zip(*before, *zip(read, kinds, strict=True), (END_ID, end), strict=True)
         found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
-    if not found:
-        raise InputError("no line with words.", args.source, advice="Expected tokenised sentences, one per line.")
     return found
 
 

@@ -174,7 +174,7 @@ def test_what_the_configuration_no_longer_has_is_in_no_table(finished: Workspace
         assert not any("/lstm/" in value for row in rows for value in row.values() if value), name
     summary = json.loads((copy.results / "ding2019/summary.json").read_text())
     assert summary["models"] == ["transformer"]
-    assert not any("lstm" in row["place"] for row in _rows(copy.results / "ding2019/comparisons.csv"))
+    assert not any("lstm" in row["what"] for row in _rows(copy.results / "ding2019/comparisons.csv"))
     eflomal = [row for row in _rows(copy.results / "ding2019/table1.csv") if "eflomal" in row["method"]]
     assert {row["ours"] for row in eflomal} == {""}
 

@@ -8,9 +8,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import goods
+import good as kinds
 from bench import DATA
-from goods import GOODS, Good
+from good import Good
+from goods import GOODS
 from harness import Drill, Outcome, SkippedError, calm, refused, works
 
 if TYPE_CHECKING:
@@ -137,13 +138,13 @@ def _out_file(good: Good, option: str) -> Iterator[Drill]:
     yield _drill(good, option, "a file as its folder", "plain/x", writes("plain", b"x\n"))
     yield _drill(good, option, "the folder itself", ".")
     for other, kind in good.takes.items():
-        if kind in (goods.TEXT, goods.LINK, goods.FILE) and other in good.arguments:
+        if kind in (kinds.TEXT, kinds.LINK, kinds.FILE) and other in good.arguments:
             value = good.value(other)
             yield _drill(good, option, f"the same as {other}", value)
             yield _drill(good, option, f"the same as {other}, spelt differently", f"./results/../{value}")
             yield _drill(good, option, f"a link to {other}", "link", links("link", value))
             yield _drill(good, option, f"a hard link to {other}", "hard", links("hard", value, hard=True))
-        elif kind == goods.OUT_FILE and other != option and other in good.arguments:
+        elif kind == kinds.OUT_FILE and other != option and other in good.arguments:
             yield _drill(good, option, f"the same as {other}", good.value(other))
     yield _drill(
         good, option, "a link to a file", "link", links("link", "aim", b"old\n"), works(written("link", "aim"))
@@ -179,16 +180,16 @@ def _out_files(good: Good, option: str) -> Iterator[Drill]:
 
 
 _MAKERS = {
-    goods.TEXT: _text,
-    goods.LINK: _links,
-    goods.FILE: _file,
-    goods.FOLDER: _folder,
-    goods.COUNT: _count,
-    goods.REAL: _real,
-    goods.JSON: _json,
-    goods.OUT_FILE: _out_file,
-    goods.OUT_FOLDER: _out_folder,
-    goods.OUT_FILES: _out_files,
+    kinds.TEXT: _text,
+    kinds.LINK: _links,
+    kinds.FILE: _file,
+    kinds.FOLDER: _folder,
+    kinds.COUNT: _count,
+    kinds.REAL: _real,
+    kinds.JSON: _json,
+    kinds.OUT_FILE: _out_file,
+    kinds.OUT_FOLDER: _out_folder,
+    kinds.OUT_FILES: _out_files,
 }
 
 

@@ -7,7 +7,8 @@ import os
 import resource
 from typing import TYPE_CHECKING
 
-from goods import GOODS, OUT_FILE, OUT_FOLDER, Good
+from good import OUT_FILE, OUT_FOLDER, Good
+from goods import GOODS
 from harness import Drill, Outcome, SkippedError, calm, refused, run
 from outputs import full_output
 

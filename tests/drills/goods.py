@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import bench
 from bench import ATTRIBUTION, DATA, LINKS, MODEL, MODEL_FOLDER, PIECES, SCORES, SUBWORDS, TOKENS, R
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# What an option takes.
-TEXT, LINK, FILE = "text", "links", "file"  # FILE: of a format of its own, where text is as wrong as bytes
-FOLDER, COUNT, REAL, JSON = "folder", "count", "real", "json"
-OUT_FILE, OUT_FOLDER = "output file", "output folder"
-OUT_FILES = "folder for output files"  # beside what else is in it
+from good import COUNT, FILE, FOLDER, JSON, LINK, OUT_FILE, OUT_FILES, OUT_FOLDER, REAL, TEXT, Good
 
 _MODEL = {"--model": FOLDER, "--batch-tokens": COUNT, "--threads": COUNT}
 _PAIR = {"--source": TEXT, "--target": TEXT}
 _FAST = f"{R}/links/tiny/fast_align/offline/all"
-
-
-@dataclass(frozen=True)
-class Good:
-    """A command that works."""
-
-    name: str
-    arguments: tuple[str, ...]
-    takes: Mapping[str, str]
-    ours: str = ""
-    """A folder that an earlier run of it made."""
-
-    def with_value(self, option: str, value: str) -> list[str]:
-        """Returns the command with another value of an option."""
-        found = list(self.arguments)
-        if option in found:
-            found[found.index(option) + 1] = value
-            return found
-        return [*found, option, value]
-
-    def value(self, option: str) -> str:
-        """Returns the value of an option."""
-        return self.arguments[self.arguments.index(option) + 1]
 
 
 def _plain(arguments: list[str]) -> tuple[str, ...]:
@@ -377,18 +344,32 @@ GOODS = (
             "encoder",
             "--model",
             MODEL_FOLDER,
-            "--source",
-            f"{DATA}/test.source",
-            "--counts",
-            f"{TOKENS}/train.source",
-            "--sequences",
-            "4",
-            "--out",
-            "new",
+            *("--source", f"{DATA}/test.source", "--counts", f"{TOKENS}/train.source"),
+            *("--sequences", "4", "--out", "new"),
         ),
         {**_MODEL, "--source": TEXT, "--counts": FOLDER, "--sequences": COUNT, "--tokens": COUNT}
         | {"--triples": COUNT, "--out": OUT_FOLDER, "--about": JSON},
         f"{R}/encoders/{bench.MODEL}",
+    ),
+    Good(
+        "select",
+        (
+            *("select", "--source", f"{DATA}/test.source", "--target", f"{DATA}/test.target"),
+            *("--source-pieces", f"{PIECES}/test.source", "--target-pieces", f"{PIECES}/test.target"),
+            *(
+                "--common-length",
+                "--pairs",
+                "2",
+                "--seed",
+                "3",
+                "--out-source",
+                "new.source",
+                "--out-target",
+                "new.target",
+            ),
+        ),
+        {**_PAIR, "--source-pieces": TEXT, "--target-pieces": TEXT, "--pairs": COUNT, "--seed": COUNT}
+        | {"--out-source": OUT_FILE, "--out-target": OUT_FILE, "--about": JSON},
     ),
     Good(
         "study",

@@ -9,7 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from bad_values import GROUP, calm_about, folders
-from goods import BY_NAME, OUT_FILE, OUT_FOLDER
+from good import OUT_FILE, OUT_FOLDER
+from goods import BY_NAME
 from harness import SECONDS, Drill, Outcome, calm, no_crash, refused, snapshot, start
 
 if TYPE_CHECKING:

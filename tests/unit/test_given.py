@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tiny_folder import SMALL, SOURCE, TARGET, write_folder
+from training_files import CopyTask
 
 from alignlens.cli.main import main
 from alignlens.corpora.tokens import TokenStore, TokenWriter
@@ -209,3 +210,13 @@ def test_an_empty_translation_is_an_empty_sentence(folder: Path, files: Path) ->
     lengths = TokenStore.open("tokens").lengths(np.arange(len(SOURCES)))
     assert lengths[2] == 0 < lengths[0]
     assert read_lines("free")[2] == ""
+
+
+def test_training_refuses_stores_of_other_subwords(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = CopyTask.write(tmp_path / "mine")
+    # As many pieces, but learned from other text: the numbers of the stores would be other pieces.
+    other = CopyTask.write(tmp_path / "other", pairs=90)
+    for option, path in (("--dev-source", other.files.dev_source), ("--train-target", other.files.train_target)):
+        assert main([*task.arguments(tmp_path), option, str(path)]) == 2
+        told = f"alignlens train: {path}: its pieces are not those of {task.folder}/bpe/"
+        assert capsys.readouterr().err.splitlines()[-1].startswith(told)

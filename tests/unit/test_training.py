@@ -17,7 +17,6 @@ import pytest
 import torch
 from training_files import MODELS, TRAINING, CopyTask
 
-from alignlens.cli.main import main
 from alignlens.errors import ConfigError, InputError
 from alignlens.models.checkpoint import load_model, load_tensors
 from alignlens.training.assembly import assemble, write_model
@@ -336,17 +335,6 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(message)
     assert "Traceback" not in done.stderr
-
-
-def test_stores_of_other_subwords_are_refused(
-    task: CopyTask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # As many pieces, but learned from other text: the numbers of the stores would be other pieces.
-    other = CopyTask.write(tmp_path / "other", pairs=90)
-    for option, path in (("--dev-source", other.files.dev_source), ("--train-target", other.files.train_target)):
-        assert main([*task.arguments(tmp_path), option, str(path)]) == 2
-        told = f"alignlens train: {path}: its pieces are not those of {task.folder}/bpe/"
-        assert capsys.readouterr().err.splitlines()[-1].startswith(told)
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -127,7 +127,7 @@ def _settings(folder: Path) -> Any:
 
 
 def _metrics(folder: Path) -> Any:
-    from alignlens.results.scores import read_aligner
+    from alignlens.results.reader import read_aligner
 
     return read_aligner(folder / R / "scores/tiny/fast_align/offline/all/metrics.json").rows
 
@@ -146,7 +146,7 @@ def _entropies(folder: Path) -> Any:
 
 def _results(folder: Path) -> Any:
     from alignlens.results.manifest import Manifest
-    from alignlens.results.scores import read_results
+    from alignlens.results.reader import read_results
 
     return read_results(Manifest.whole(folder / R))
 

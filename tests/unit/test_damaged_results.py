@@ -25,7 +25,8 @@ from alignlens.report.models import ModelId, read_curve, read_models
 from alignlens.report.provenance import checksum_table, facts, origin_facts, preparation_table, read_preparation
 from alignlens.report.studies import read_study, study_tables
 from alignlens.results.manifest import Manifest
-from alignlens.results.scores import Results, read_aligner, read_results
+from alignlens.results.reader import read_aligner, read_results
+from alignlens.results.scores import Results
 from alignlens.studies.kobayashi2020.encoders import judge_encoders, read_encoders
 
 if TYPE_CHECKING:

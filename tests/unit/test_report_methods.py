@@ -14,7 +14,7 @@ from alignlens.report.method_tables import methods_table
 from alignlens.report.methods import read_compared
 from alignlens.results.manifest import FILE, Manifest
 from alignlens.results.protocol import Protocol
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 
 if TYPE_CHECKING:
     from pathlib import Path

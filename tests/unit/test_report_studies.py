@@ -15,7 +15,7 @@ from ding2019_results import row, write_model, write_printed
 from alignlens.cli.main import main
 from alignlens.report.studies import claims_told, read_study, relative_link, study_tables
 from alignlens.results.manifest import Manifest
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 from alignlens.studies.claims import VERDICTS
 from alignlens.studies.ding2019.causes import cause_table
 from alignlens.studies.ding2019.layout import METHODS

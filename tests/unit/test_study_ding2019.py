@@ -13,7 +13,7 @@ from alignlens.errors import InputError
 from alignlens.results.manifest import Manifest
 from alignlens.results.paths import FORCED, FREE
 from alignlens.results.protocol import Protocol, published_pair
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
 from alignlens.studies.ding2019.claims import judge
 from alignlens.studies.ding2019.runs import methods

@@ -20,7 +20,7 @@ from alignlens.io.matrices import MatrixWriter
 from alignlens.results.manifest import Manifest
 from alignlens.results.paths import FORCED
 from alignlens.results.protocol import Protocol
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, NOT_REPRODUCED, REPRODUCED, claims_of
 from alignlens.studies.ding2019.curves import points
 from alignlens.studies.ding2019.labels import label_changes

@@ -17,7 +17,7 @@ from alignlens.cli import study
 from alignlens.io.matrices import MatrixWriter
 from alignlens.results.manifest import Manifest
 from alignlens.results.protocol import Protocol
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 from alignlens.studies.claims import COLUMNS, NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED, Verdict, claims_of
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.heads import correlations

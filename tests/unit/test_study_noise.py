@@ -16,7 +16,7 @@ from alignlens.io.atomic import write_json
 from alignlens.metrics.aer import Counts
 from alignlens.metrics.sentences import FILE, SentenceCounts, read_sentences, row_name
 from alignlens.results.manifest import Manifest
-from alignlens.results.scores import read_results
+from alignlens.results.reader import read_results
 from alignlens.studies.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from alignlens.studies.kobayashi2020.claims import judge
 from alignlens.studies.kobayashi2020.layers import curves

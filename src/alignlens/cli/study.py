@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the study and prints what became of the claims."""
     from alignlens.results.manifest import Manifest
-    from alignlens.results.scores import read_results
+    from alignlens.results.reader import read_results
 
     about = about_of(args)
     manifest = Manifest.of(args.results, args.study, args.manifest)

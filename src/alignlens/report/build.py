@@ -13,7 +13,8 @@ from alignlens.report.methods import read_compared
 from alignlens.report.models import expected_models, read_curve, read_models, read_samples
 from alignlens.report.studies import claims_told, read_study, study_tables, summary_files
 from alignlens.results.paths import ALIGNER_METRICS
-from alignlens.results.scores import AlignerId, read_results
+from alignlens.results.reader import read_results
+from alignlens.results.scores import AlignerId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

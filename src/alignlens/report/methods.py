@@ -10,7 +10,8 @@ from alignlens.io import values
 from alignlens.io.documents import read_json, taking
 from alignlens.results.paths import FORCED, METHOD_COST
 from alignlens.results.protocol import DING
-from alignlens.results.scores import AttributedModel, Results, Score, without_noise_seed
+from alignlens.results.reader import without_noise_seed
+from alignlens.results.scores import AttributedModel, Results, Score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from alignlens.studies.claims import (
     UNDECIDED,
     VERDICTS,
     Finding,
-    Rule,
+    PassRule,
     all_of,
     any_of,
     at_least,
@@ -133,7 +133,7 @@ def test_counts_by_dataset_in_words() -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_a_verdict_is_what_every_turn_of_the_noise_says(name: str) -> None:
     """All ways in which the cases within noise may go, one by one."""
-    rule: Rule = RULES[name]
+    rule: PassRule = RULES[name]
     seen = set()
     for size in range(1, 6):
         for outcomes in product(OUTCOMES, repeat=size):

@@ -92,6 +92,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
         "force": Experiment("Accuracy and perplexity of models on the reference of the test text."),
         "bleu": Experiment("BLEU of the translations."),
         "train aligners": Experiment("Word aligners, trained and stored."),
+        "select": Experiment("Pairs of a text that a study asked for."),
         "align": Experiment("Links that stored aligners gave to text they had not seen."),
         "symmetrize": Experiment("Links of both directions, combined."),
         "score": Experiment(

@@ -157,7 +157,7 @@ def about_methods(wildcards):
         wildcards,
         pair=plan.dataset(wildcards.dataset).pair,
         architecture=plan.model(wildcards.model).architecture,
-        study=" ".join(plan.settings.studies),
+        study=" ".join(plan.attribution.studies_of(asked(wildcards))),
     )
 
 

@@ -123,6 +123,10 @@ class AttributionPlan:
         """Returns the runs that a study asks for methods."""
         return list(dict.fromkeys(run for run, methods in self._of_study(study) if methods))
 
+    def studies_of(self, run: Attribution) -> list[str]:
+        """Returns the studies that ask for a run."""
+        return [study for study in self.plan.requested.of if run in self.asked_by(study)]
+
     def runs(self) -> list[Attribution]:
         """Returns every model that is asked with any method, on every text."""
         return list(self._asked)

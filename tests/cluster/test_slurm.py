@@ -93,7 +93,7 @@ def test_a_cancelled_job_and_one_over_its_memory_are_tried_again(finished: Finis
 def test_jobs_say_what_they_are_and_short_ones_go_together(finished: Finished) -> None:
     comments = set(finished.submissions())
     assert "rule_train_wildcards_tiny_xb-xa_transformer_1" in comments
-    assert "rule_attribute_wildcards_tiny_transformer_1_forced_xa-xb" in comments
+    assert "rule_attribute_wildcards_tiny_transformer_1_final_test_forced_xa-xb" in comments
     assert any(comment.startswith("rule_translation_tiny_xa-xb_transformer_1_") for comment in comments)
     assert any(comment.startswith("rule_links_tiny_transformer_1_") for comment in comments)
     jobs = sum(finished.submissions().values())

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 # A number that Snakemake makes itself.
 UNQUOTED = {"threads"}
@@ -60,3 +61,17 @@ def test_no_rule_puts_an_option_and_its_value_together_by_itself(project: Path) 
     for path in files(project)[1:]:
         for line in path.read_text().splitlines():
             assert not re.search(r"""f["']--[\w-]+ """, line), f"{path.name}: {line.strip()}"
+
+
+def test_profiles_speak_of_rules_that_are_there(project: Path) -> None:
+    text = "".join(path.read_text() for path in files(project))
+    rules = set(re.findall(r"^ *(?:use )?rule (?:\w+ as )?(\w+)(?: with)?:$", text, re.MULTILINE))
+    profiles = [yaml.safe_load(path.read_text()) for path in project.glob("profiles/*/config.yaml")]
+    named = [
+        name
+        for profile in profiles
+        for key in ("groups", "set-resources", "set-threads")
+        for name in profile.get(key, {})
+    ]
+    assert len(named) > 15
+    assert set(named) <= rules

@@ -165,8 +165,8 @@ def test_what_the_configuration_no_longer_has_is_in_no_table(finished: Workspace
         for each in (finished, copy)
     )
     assert before.keys() == after.keys()
-    for model, found in (("lstm", before), ("eflomal", before)):
-        assert any(model in text for text in found.values())
+    for name in ("lstm", "eflomal"):
+        assert any(name in text for text in before.values())
     for name, text in after.items():
         rows = list(csv.DictReader(text.splitlines())) if name.endswith(".csv") else []
         assert "lstm" not in {row.get("model") for row in rows}, name

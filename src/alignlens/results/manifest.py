@@ -78,20 +78,20 @@ class Manifest:
         # Snakemake writes the file, without one of our checksums beside it.
         return {**told, "sha256": sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()}
 
-    def find(self, place: PathPattern) -> list[tuple[Path, dict[str, str]]]:
+    def find(self, pattern: PathPattern) -> list[tuple[Path, dict[str, str]]]:
         """Returns the files at a place that are there, and the names in their paths."""
-        named = ((self.root / file, place.names(file)) for file in self.files)
+        named = ((self.root / file, pattern.names(file)) for file in self.files)
         return [(path, names) for path, names in named if names is not None and path.exists()]
 
-    def path(self, place: PathPattern, **names: object) -> Path | None:
+    def path(self, pattern: PathPattern, **names: object) -> Path | None:
         """Returns one file, or None if it does not belong here or is missing."""
-        file = place.of(**names)
+        file = pattern.of(**names)
         path = self.root / file
         return path if file in self._known and path.exists() else None
 
-    def expected(self, place: PathPattern) -> list[dict[str, str]]:
+    def expected(self, pattern: PathPattern) -> list[dict[str, str]]:
         """Returns the names of the files of a configuration at a place, whether they are there or not."""
-        named = () if self.everything else map(place.names, self.files)
+        named = () if self.everything else map(pattern.names, self.files)
         return [names for names in named if names is not None]
 
     def has_job(self, name: PurePath) -> bool:

@@ -71,9 +71,8 @@ ALIGNER_METRICS = PathPattern(f"scores/{ALIGNER}/metrics.json")
 ALIGNER_SENTENCES = PathPattern(f"scores/{ALIGNER}/sentences.npz")  # the same sentence by sentence
 
 ATTRIBUTED = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/matrices")  # one matrix per method and sentence
-METHOD_LINKS = PathPattern(
-    f"attributions/{ATTRIBUTION}/{{direction}}/links"
-)  # direction is also bidir, for both together
+# The direction of links is also bidir, for both together.
+METHOD_LINKS = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/links")
 METHOD_COST = PathPattern(f"attributions/{ATTRIBUTION}/{{direction}}/cost.json")  # what methods cost by themselves
 METHOD_METRICS = PathPattern(f"attributions/{ATTRIBUTION}/metrics.json")
 METHOD_SENTENCES = PathPattern(f"attributions/{ATTRIBUTION}/sentences.npz")

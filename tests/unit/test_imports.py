@@ -12,7 +12,7 @@ import pytest
 # Left may never import right.
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
-    "encoders", "results", "display", "studies", "tracking", "serving", "report", "cli",
+    "classification", "toys", "encoders", "results", "display", "studies", "tracking", "serving", "report", "cli",
 ]  # fmt: skip
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
@@ -27,7 +27,7 @@ REGISTRIES = {
 WORKFLOW = "workflow"
 SETTINGS = {
     "workflow.configuration", "workflow.settings", "workflow.requested", "workflow.plan", "workflow.attribution_plan",
-    "workflow.study_plan",
+    "workflow.learning_plan", "workflow.study_plan",
     "workflow.costs",
 }  # fmt: skip
 ONLY_IN = {
@@ -35,7 +35,8 @@ ONLY_IN = {
     "matplotlib": {"display", "report", "studies"},
     "sentencepiece": {"subwords"},
     "thot": {"aligners"},
-    "torch": {"models", "decoding", "training", "attribution", "encoders", "cli"},
+    "sklearn": {"classification"},
+    "torch": {"models", "decoding", "training", "attribution", "classification", "toys", "encoders", "cli"},
     "safetensors": {"models"},
     "transformers": {"encoders"},
 }

@@ -83,6 +83,19 @@ MODEL_ENCODER = PathPattern(f"encoders/{MODEL}")
 PRETRAINED_STATISTICS = PathPattern(f"{PRETRAINED_ENCODER}/statistics.json")
 MODEL_STATISTICS = PathPattern(f"{MODEL_ENCODER}/statistics.json")
 
+# How models come to attend: what they say of a text at all their checkpoints, and how far they agree.
+TRAJECTORY = PathPattern(f"trajectories/{MODEL}/{{split}}")
+CLASSIFIER_RUN = "{corpus}/{classifier}/{seed}"
+CLASSES = PathPattern("classification/{corpus}/data")  # labelled texts as numbers
+CLASSES_PREPARED = PathPattern(f"{CLASSES}/preparation.json")
+CLASSIFIER = PathPattern(f"classification/{CLASSIFIER_RUN}/model")
+EXPLAINED = PathPattern(f"classification/{CLASSIFIER_RUN}/{{split}}")
+LOGISTIC = PathPattern("classification/{corpus}/logistic/{split}")
+AGREEMENT = PathPattern("agreement/{task}/{split}/agreement.json")
+AGREEMENT_SENTENCES = PathPattern("agreement/{task}/{split}/sentences.npz")
+TOY = PathPattern("toys/{toy}.json")
+COUNTS = PathPattern("counts/{dataset}/{direction}.json")  # of words on both sides of the training text
+
 STUDY = PathPattern("{study}/{file}")
 REPORT = PathPattern("report/{file}")
 REPORT_PAGE = PathPattern("report.html")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alignlens.results.paths import FINAL, FORCED, FREE, TEST
+from alignlens.results.paths import DEV, FINAL, FORCED, FREE, TEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,6 +78,8 @@ class ModelRequest:
     datasets: tuple[str, ...] | None = None
     seeds: tuple[int, ...] | None = None
     directions: str | None = None
+    translates: bool = True
+    """Whether it translates the test text; what only learns to attend need not."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,72 @@ class AttributionRequest:
 
 
 @dataclass(frozen=True)
+class TrajectoryRequest:
+    """Methods to ask a model with at every snapshot that it keeps and at its end; the text is forced.
+
+    With ``bleu`` it also translates the text at each of them.
+    """
+
+    dataset: str
+    model: str
+    methods: tuple[str, ...]
+    split: str = DEV
+    bleu: bool = False
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ClassifierRequest:
+    """A classifier of labelled texts, to be trained with each seed and asked at all its checkpoints."""
+
+    corpus: str
+    name: str
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    items: Mapping[str, int]
+    """The splits it is asked about, and how many of their first texts."""
+
+
+class TrainedRun(NamedTuple):
+    """One training of a translation model or a classifier."""
+
+    model: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class AgreementRequest:
+    """How far trained runs agree on what matters in one text; what ``alignlens agreement`` is told."""
+
+    task: str
+    """A dataset, or a set of labelled texts."""
+    split: str
+    attention: TrainedRun
+    again: tuple[TrainedRun, ...]
+    uniform: TrainedRun
+    proxy: TrainedRun
+    frozen: TrainedRun | None = None
+    logistic: bool = False
+    classified: bool = False
+    """Whether the runs are classifiers."""
+
+    def runs(self) -> dict[str, tuple[TrainedRun, ...]]:
+        """Returns the runs by the option that names them."""
+        frozen = () if self.frozen is None else (self.frozen,)
+        one = {"attention": (self.attention,), "again": self.again, "uniform": (self.uniform,)}
+        return {**one, "proxy": (self.proxy,), "frozen": frozen}
+
+
+@dataclass(frozen=True)
+class ToyRequest:
+    """A generated task that small models learn, many seeds at a time."""
+
+    name: str
+    task: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class EncoderRequest:
     """Encoders to look into: pretrained ones by name, those of our own Transformers besides, and what they read."""
 
@@ -144,3 +212,9 @@ class Requests:
     aligners: Sequence[OfferedAligner] = ()
     encoders: EncoderRequest | None = None
     texts: Sequence[TextRequest] = ()
+    trajectories: Sequence[TrajectoryRequest] = ()
+    classifiers: Sequence[ClassifierRequest] = ()
+    agreements: Sequence[AgreementRequest] = ()
+    toys: Sequence[ToyRequest] = ()
+    counts: Sequence[str] = ()
+    """Datasets whose words are counted together, source with target."""

@@ -24,6 +24,7 @@ from alignlens.results.paths import (
 )
 from alignlens.results.protocol import interval_of
 from alignlens.workflow.attribution_plan import AttributionPlan
+from alignlens.workflow.learning_plan import LearningPlan
 from alignlens.workflow.report_plan import ReportPlan
 from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
 from alignlens.workflow.study_plan import StudyPlan
@@ -176,6 +177,7 @@ class Plan:
         return [
             self.path(pattern, dataset=dataset.name, direction=direction, model=run.name, seed=seed)
             for dataset, direction, run, seed in self.model_runs()
+            if self.planned(run.name).translates
             for pattern in TRANSLATED
         ]
 
@@ -183,6 +185,11 @@ class Plan:
     def attribution(self) -> AttributionPlan:
         """Returns the part of the plan that asks models what they looked at."""
         return AttributionPlan(self)
+
+    @cached_property
+    def learning(self) -> LearningPlan:
+        """Returns the part of the plan that shows how models come to attend."""
+        return LearningPlan(self)
 
     @cached_property
     def studies(self) -> StudyPlan:
@@ -228,8 +235,9 @@ class Plan:
     def targets(self) -> list[str]:
         """Returns the final files of the whole configuration."""
         models = [*self.models(), *self.translations()]
-        links = [*self.links(), *self.metrics(), *self.attribution.targets(), *self.studies.targets()]
-        return [*self.pieces(), *models, *links, *self.report.files()]
+        links = [*self.links(), *self.metrics(), *self.attribution.targets()]
+        studied = [*self.learning.targets(), *self.studies.targets()]
+        return [*self.pieces(), *models, *links, *studied, *self.report.files()]
 
     def preparation_settings(self) -> dict[str, Any]:
         """Returns what ``alignlens data prepare`` needs to know of the configuration."""

@@ -33,6 +33,7 @@ class PlannedModel:
     start_from: str | None = None
     requested: bool = False
     """By a study, which is then the only one to ask it anything."""
+    translates: bool = True
 
     @property
     def name(self) -> str:
@@ -126,6 +127,7 @@ def _planned(request: ModelRequest, settings: Settings, where: str) -> PlannedMo
         request.pairs,
         request.start_from,
         requested=True,
+        translates=request.translates,
     )
 
 
@@ -140,6 +142,7 @@ def _united(known: PlannedModel | None, new: PlannedModel, where: str) -> Planne
         datasets=tuple(dict.fromkeys((*known.datasets, *new.datasets))),
         seeds=tuple(dict.fromkeys((*known.seeds, *new.seeds))),
         directions=known.directions if known.directions == new.directions else "both",
+        translates=known.translates or new.translates,
     )
 
 
@@ -150,12 +153,13 @@ def _check(
     for model in requests.models:
         if model.start_from is not None and model.start_from not in models:
             raise ConfigError(f"{where}.{model.name}: {unknown_name('model', model.start_from, list(models))}")
-    for asked in requests.attributions:
-        if asked.model not in models:
-            raise ConfigError(f"{where}: {unknown_name('model', asked.model, list(models))}")
+    for one in (*requests.attributions, *requests.trajectories):
+        if one.model not in models:
+            raise ConfigError(f"{where}: {unknown_name('model', one.model, list(models))}")
         known = [TEST, DEV, *texts]
-        if asked.split not in known:
-            raise ConfigError(f"{where}: {unknown_name('text', asked.split, known)}")
+        if one.split not in known:
+            raise ConfigError(f"{where}: {unknown_name('text', one.split, known)}")
+    for asked in requests.attributions:
         snapshots = models[asked.model].settings.training.snapshots
         if asked.weights != FINAL and int(asked.weights) not in snapshots:
             raise ConfigError(

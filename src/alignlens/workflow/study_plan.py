@@ -39,9 +39,12 @@ class StudyPlan:
     plan: Plan
 
     def active(self) -> list[str]:
-        """Returns the studies that are made: all, if a model is trained on a dataset with gold links."""
+        """Returns the studies that are made: all, if a model is trained on a dataset with gold links.
+
+        Without one, those that do not need any.
+        """
         scored = any(self.plan.has_gold(dataset) for model in self.plan.requested.models for dataset in model.datasets)
-        return list(self.plan.settings.studies) if scored else []
+        return [name for name in self.plan.settings.studies if scored or not study_of(name).needs_gold]
 
     def files(self, name: str) -> list[str]:
         """Returns the files of a study; none if it is not active."""
@@ -84,6 +87,7 @@ class StudyPlan:
             *self._matrices(asked),
             *(path(PIECES, dataset=each, split=TEST, side=side) for each in datasets for side in ("source", "target")),
             *(path(TEXT, dataset=each, split=TEST, side="gold") for each in datasets if self.plan.has_gold(each)),
+            *self.plan.learning.of_study(name),
         ]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:

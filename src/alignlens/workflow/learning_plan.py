@@ -1,0 +1,176 @@
+"""What shows how models come to attend, as paths: trajectories, classifiers, their agreement, toys and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from alignlens.results.paths import (
+    AGREEMENT,
+    AGREEMENT_SENTENCES,
+    CLASSES_PREPARED,
+    CLASSIFIER,
+    COUNTS,
+    EXPLAINED,
+    LOGISTIC,
+    SPLITS,
+    TOY,
+    TRAJECTORY,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alignlens.studies.requests import AgreementRequest, ClassifierRequest, ToyRequest, TrainedRun
+    from alignlens.workflow.plan import Plan
+
+
+class AskedModel(NamedTuple):
+    """One training of a translation model, asked on one text at all its checkpoints."""
+
+    dataset: str
+    direction: str
+    model: str
+    seed: int
+    split: str
+
+
+class Question(NamedTuple):
+    """What it is asked."""
+
+    methods: tuple[str, ...]
+    bleu: bool
+
+
+class AskedClassifier(NamedTuple):
+    """One training of a classifier, asked on one text at all its checkpoints."""
+
+    corpus: str
+    classifier: str
+    seed: int
+    split: str
+
+
+@dataclass(frozen=True)
+class LearningPlan:
+    """Everything of that kind that studies ask for, equal requests once."""
+
+    plan: Plan
+
+    @cached_property
+    def trajectories(self) -> dict[AskedModel, Question]:
+        """The translation models that are asked at their checkpoints, in the first direction, and with what."""
+        found: dict[AskedModel, Question] = {}
+        for requests in self.plan.requested.of.values():
+            for asked in requests.trajectories:
+                direction = self.plan.directions(asked.dataset)[0]
+                seeds = self.plan.planned(asked.model).seeds if asked.seeds is None else asked.seeds
+                for seed in seeds:
+                    model = AskedModel(asked.dataset, direction, asked.model, seed, asked.split)
+                    known = found.get(model, Question((), bleu=False))
+                    methods = tuple(dict.fromkeys((*known.methods, *asked.methods)))
+                    found[model] = Question(methods, known.bleu or asked.bleu)
+        return found
+
+    @cached_property
+    def classifiers(self) -> dict[tuple[str, str], ClassifierRequest]:
+        """The classifiers by labelled texts and name."""
+        return {
+            (asked.corpus, asked.name): asked
+            for requests in self.plan.requested.of.values()
+            for asked in requests.classifiers
+        }
+
+    def corpora(self) -> list[str]:
+        """Returns the names of the labelled texts that classifiers are trained on."""
+        return list(dict.fromkeys(corpus for corpus, _ in self.classifiers))
+
+    def items(self, corpus: str, split: str) -> int:
+        """Returns of how many texts of a split classifiers are asked: all of one set of the same."""
+        return max(asked.items.get(split, 0) for (name, _), asked in self.classifiers.items() if name == corpus)
+
+    def explained(self) -> list[AskedClassifier]:
+        """Returns the classifiers that are asked, with their seeds and texts."""
+        return [
+            AskedClassifier(corpus, name, seed, split)
+            for (corpus, name), asked in self.classifiers.items()
+            for seed in asked.seeds
+            for split in asked.items
+        ]
+
+    @cached_property
+    def agreements(self) -> dict[tuple[str, str], AgreementRequest]:
+        """What is compared, by task and text."""
+        return {
+            (asked.task, asked.split): asked
+            for requests in self.plan.requested.of.values()
+            for asked in requests.agreements
+        }
+
+    def compared(self, task: str, split: str) -> dict[str, list[str]]:
+        """Returns the folders that an agreement reads, by the option that names them."""
+        asked = self.agreements[task, split]
+        found = {
+            option: [self._folder(asked, run) for run in runs] for option, runs in asked.runs().items() if runs
+        }
+        if asked.logistic:
+            found["logistic"] = [self.plan.path(LOGISTIC, corpus=task, split=split)]
+        return found
+
+    def _folder(self, asked: AgreementRequest, run: TrainedRun) -> str:
+        names = {"seed": run.seed, "split": asked.split}
+        if asked.classified:
+            return self.plan.path(EXPLAINED, corpus=asked.task, classifier=run.model, **names)
+        direction = self.plan.directions(asked.task)[0]
+        return self.plan.path(TRAJECTORY, dataset=asked.task, direction=direction, model=run.model, **names)
+
+    def logistic(self) -> list[tuple[str, str]]:
+        """Returns the labelled texts, and splits of them, that a logistic regression is asked about."""
+        return [key for key, asked in self.agreements.items() if asked.logistic]
+
+    @cached_property
+    def toys(self) -> dict[str, ToyRequest]:
+        """The generated tasks by name."""
+        return {toy.name: toy for requests in self.plan.requested.of.values() for toy in requests.toys}
+
+    def counted(self) -> list[tuple[str, str]]:
+        """Returns the datasets whose words are counted, with the direction."""
+        names = dict.fromkeys(name for requests in self.plan.requested.of.values() for name in requests.counts)
+        return [(name, self.plan.directions(name)[0]) for name in names]
+
+    def selections(self) -> list[tuple[str, str]]:
+        """Returns the texts besides train, dev and test that models are asked about: dataset and name."""
+        return list(dict.fromkeys((run.dataset, run.split) for run in self.trajectories if run.split not in SPLITS))
+
+    def of_study(self, name: str) -> list[str]:
+        """Returns what a study reads of all this."""
+        return list(self._of_study(name))
+
+    def _of_study(self, name: str) -> Iterator[str]:
+        asked, path = self.plan.requested.of[name], self.plan.path
+        for one in asked.trajectories:
+            seeds = self.plan.planned(one.model).seeds if one.seeds is None else one.seeds
+            direction = self.plan.directions(one.dataset)[0]
+            for seed in seeds:
+                names = AskedModel(one.dataset, direction, one.model, seed, one.split)
+                yield path(TRAJECTORY, **names._asdict())
+        for corpus in dict.fromkeys(one.corpus for one in asked.classifiers):
+            yield path(CLASSES_PREPARED, corpus=corpus)
+        for wanted in asked.agreements:
+            for pattern in (AGREEMENT, AGREEMENT_SENTENCES):
+                yield path(pattern, task=wanted.task, split=wanted.split)
+        for toy in asked.toys:
+            yield path(TOY, toy=toy.name)
+        for dataset in asked.counts:
+            yield path(COUNTS, dataset=dataset, direction=self.plan.directions(dataset)[0])
+
+    def targets(self) -> list[str]:
+        """Returns the final files of all studies."""
+        explained = [self.plan.path(EXPLAINED, **run._asdict()) for run in self.explained()]
+        trained = [
+            self.plan.path(CLASSIFIER, corpus=run.corpus, classifier=run.classifier, seed=run.seed)
+            for run in self.explained()
+        ]
+        read = [file for name in self.plan.studies.active() for file in self._of_study(name)]
+        return list(dict.fromkeys((*trained, *explained, *read)))

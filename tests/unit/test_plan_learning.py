@@ -1,0 +1,137 @@
+"""What studies ask about how models come to attend: trajectories, classifiers, agreement, toys, counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from alignlens.errors import ConfigError
+from alignlens.studies.registry import studies
+from alignlens.studies.requests import (
+    AgreementRequest,
+    ClassifierRequest,
+    ModelRequest,
+    Requests,
+    TextRequest,
+    ToyRequest,
+    TrainedRun,
+    TrajectoryRequest,
+)
+from alignlens.workflow.learning_plan import AskedModel
+from alignlens.workflow.plan import Plan
+from alignlens.workflow.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROOT = "results/mine"
+OWN = ModelRequest("own", "demo_lstm", training={"max_updates": 9, "snapshots": [3]}, seeds=(1, 2), translates=False)
+
+
+@pytest.fixture
+def plan_of(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plan]:
+    """Plans of configurations with studies that ask for what a test wants."""
+
+    def made(*asked: Requests, datasets: tuple[str, ...] = ("demo",), needs_gold: bool = True) -> Plan:
+        known = studies()
+        names = list(known)[: len(asked)]
+
+        def study_of(name: str) -> Any:
+            mine = asked[names.index(name)]
+            return replace(known[name], requests=lambda offer, settings: mine, needs_gold=needs_gold)
+
+        for module in ("requested", "study_plan"):
+            monkeypatch.setattr(f"alignlens.workflow.{module}.study_of", study_of)
+        config = {"preset": "mine", "datasets": list(datasets), "studies": {name: {} for name in names}}
+        return Plan.of(load_settings(config, project))
+
+    return made
+
+
+def trajectory(**changes: Any) -> TrajectoryRequest:
+    return TrajectoryRequest(**{"dataset": "demo", "model": "own", "methods": ("attention",), **changes})
+
+
+def test_a_model_is_asked_once_for_all_that_studies_want(plan_of: Callable[..., Plan]) -> None:
+    first = Requests(models=[OWN], trajectories=[trajectory(seeds=(1,)), trajectory(methods=("norms",), bleu=True)])
+    second = Requests(models=[OWN], trajectories=[trajectory(methods=("attention", "ding_grad"))])
+    plan = plan_of(first, second)
+    found = plan.learning.trajectories
+    assert list(found) == [AskedModel("demo", "xa-xb", "own", seed, "dev") for seed in (1, 2)]
+    assert found[AskedModel("demo", "xa-xb", "own", 1, "dev")] == (("attention", "norms", "ding_grad"), True)
+    assert found[AskedModel("demo", "xa-xb", "own", 2, "dev")] == (("norms", "attention", "ding_grad"), True)
+    names = list(plan.settings.studies)
+    folders = [f"{ROOT}/trajectories/demo/xa-xb/own/{seed}/dev" for seed in (1, 2)]
+    for name in names:
+        assert set(folders) <= set(plan.studies.inputs(name))
+    assert [path for path in plan.targets() if "trajectories" in path] == folders
+
+
+def test_a_model_that_only_learns_to_attend_translates_nothing(plan_of: Callable[..., Plan]) -> None:
+    plan = plan_of(Requests(models=[OWN], trajectories=[trajectory()]))
+    assert any("/own/" in path for path in plan.models())
+    assert not any("/own/" in path for path in plan.translations())
+
+
+def test_agreement_reads_the_folders_of_its_runs(plan_of: Callable[..., Plan]) -> None:
+    a, b = TrainedRun("own", 1), TrainedRun("own", 2)
+    of_models = AgreementRequest("demo", "some", a, (b,), b, b)
+    frozen = TrainedRun("frozen", 1)
+    of_classifiers = AgreementRequest("sst", "dev", a, (b, a), b, b, frozen, logistic=True, classified=True)
+    asked = Requests(
+        models=[OWN],
+        texts=[TextRequest("some", of="train", pairs=10)],
+        trajectories=[trajectory(split="some")],
+        agreements=[of_models, of_classifiers],
+    )
+    learning = plan_of(asked).learning
+    folder = f"{ROOT}/trajectories/demo/xa-xb/own"
+    again = [f"{folder}/2/some"]
+    assert learning.compared("demo", "some") == {
+        "attention": [f"{folder}/1/some"], "again": again, "uniform": again, "proxy": again,
+    }  # fmt: skip
+    folder = f"{ROOT}/classification/sst"
+    found = learning.compared("sst", "dev")
+    assert found["again"] == [f"{folder}/own/2/dev", f"{folder}/own/1/dev"]
+    assert found["frozen"] == [f"{folder}/frozen/1/dev"]
+    assert found["logistic"] == [f"{folder}/logistic/dev"]
+    assert learning.selections() == [("demo", "some")]
+    assert learning.logistic() == [("sst", "dev")]
+
+
+def test_classifiers_toys_and_counts_are_targets(plan_of: Callable[..., Plan]) -> None:
+    asked = Requests(
+        classifiers=[ClassifierRequest("sst", "plain", {}, (1, 2), {"dev": 50, "train": 20})],
+        toys=[ToyRequest("easy", "control", {"seeds": 2})],
+        counts=["demo"],
+    )
+    plan = plan_of(asked)
+    (study,) = plan.settings.studies
+    read = plan.learning.of_study(study)
+    assert read == [
+        f"{ROOT}/classification/sst/data/preparation.json", f"{ROOT}/toys/easy.json", f"{ROOT}/counts/demo/xa-xb.json",
+    ]  # fmt: skip
+    explained = {f"{ROOT}/classification/sst/plain/{seed}/{split}" for seed in (1, 2) for split in ("dev", "train")}
+    assert explained < set(plan.targets())
+    assert (plan.learning.items("sst", "dev"), plan.learning.items("sst", "train")) == (50, 20)
+
+
+def test_a_study_may_do_without_gold_links(plan_of: Callable[..., Plan]) -> None:
+    asked = Requests(models=[OWN], trajectories=[trajectory(dataset="multi30k")])
+    assert plan_of(asked, datasets=("multi30k",)).studies.active() == []
+    assert len(plan_of(asked, datasets=("multi30k",), needs_gold=False).studies.active()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (Requests(trajectories=[trajectory()]), "unknown model 'own'"),
+        (Requests(models=[OWN], trajectories=[trajectory(split="nothing")]), "unknown text 'nothing'"),
+    ],
+)
+def test_what_cannot_be_had_is_told(plan_of: Callable[..., Plan], wrong: Requests, told: str) -> None:
+    with pytest.raises(ConfigError, match=f"studies.{next(iter(studies()))}: {told}"):
+        plan_of(wrong)

@@ -35,12 +35,18 @@ class Entropy:
         return {name: getattr(self, name) for name in ("sentence_mean", "row_mean", "rows", "score_mean")}
 
 
-def row_entropies(matrix: NDArray[np.floating], distribution: bool = True) -> NDArray[np.float64]:
+def row_entropies(matrix: NDArray[np.floating], distribution: bool = True, signed: bool = False) -> NDArray[np.float64]:
     """Returns the entropy of each row of a matrix, END and all; a row must sum to 1 and is made to exactly.
 
-    Without ``distribution`` a row need only have a sum. Raises ``ValueError`` for any other row.
+    Without ``distribution`` a row need only have a sum. Raises ``ValueError`` for any other row. A row of ``signed``
+    scores may be anything that is finite, and has no entropy (``nan``) where a score is negative or all are zero.
     """
     rows = matrix.astype(np.float64)
+    if signed:
+        unshared = np.isfinite(rows).all(axis=1) & ((rows < 0).any(axis=1) | ~rows.any(axis=1))
+        found = np.full(len(rows), math.nan)
+        found[~unshared] = row_entropies(rows[~unshared], distribution)
+        return found
     sums = rows.sum(axis=1)
     right = np.abs(sums - 1) <= _LARGEST_DEFECT if distribution else (sums > 0) & np.isfinite(sums)
     wrong = ~right | (rows < 0).any(axis=1)
@@ -54,13 +60,18 @@ def row_entropies(matrix: NDArray[np.floating], distribution: bool = True) -> ND
     return entropies
 
 
-def corpus_entropy(matrices: Iterable[NDArray[np.floating]], distribution: bool = True) -> Entropy:
-    """Returns the entropy of a corpus, one matrix per sentence, looked at one at a time."""
+def corpus_entropy(
+    matrices: Iterable[NDArray[np.floating]], distribution: bool = True, signed: bool = False
+) -> Entropy:
+    """Returns the entropy of a corpus, one matrix per sentence, looked at one at a time.
+
+    ``signed`` scores may be negative; where one is, there is no entropy at all: the other rows are no sample.
+    """
     means: list[float] = []
     total, count, scores, entries = 0.0, 0, 0.0, 0
     for number, matrix in enumerate(matrices):
         try:
-            entropies = row_entropies(matrix, distribution)
+            entropies = row_entropies(matrix, distribution, signed)
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
         means.append(float(entropies.mean()) if entropies.size else math.nan)
@@ -71,5 +82,7 @@ def corpus_entropy(matrices: Iterable[NDArray[np.floating]], distribution: bool 
             entries += matrix.size
     if not count:
         return Entropy(math.nan, math.nan, 0, math.nan, np.array(means))
+    if math.isnan(total):
+        return Entropy(math.nan, math.nan, count, scores / entries, np.full(len(means), math.nan))
     known = [mean for mean in means if not math.isnan(mean)]
     return Entropy(math.fsum(known) / len(known), total / count, count, scores / entries, np.array(means))

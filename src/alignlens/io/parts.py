@@ -1,0 +1,68 @@
+"""A folder for finished parts of a long job, kept for this process alone: the same command goes on with what is there.
+
+It is no output: it is ours from its first file on, which says so, and is removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.errors import InputError
+from alignlens.io.atomic import write_text
+from alignlens.io.locks import held
+from alignlens.io.seals import read_seal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MARKER = "parts"
+_MARK = (
+    "Finished parts of a job of alignlens. The same command goes on from here, and removes this folder at the end.\n"
+)
+
+
+@contextmanager
+def parts_folder(folder: Path) -> Iterator[Path]:
+    """Yields a folder for parts, after making sure that it is ours or new; whoever comes second waits."""
+    real = Path(os.path.realpath(folder))
+    _check_ours(real, folder)
+    with held(real.with_name(f".{real.name}.lock"), "works here"):
+        _check_ours(real, folder)
+        write_text(real / _MARKER, _MARK, seal=False)
+        try:
+            yield real
+        finally:
+            _remove_if_empty(real)
+
+
+def remove_parts(folder: Path, kind: str) -> None:
+    """Removes all parts of a kind, what killed jobs left of them, and the folder unless something else is in it."""
+    for path in folder.iterdir():
+        if path.match(".*.tmp") or _kind_of(path) == kind:
+            shutil.rmtree(path, ignore_errors=True)
+    _remove_if_empty(folder)
+
+
+def _kind_of(path: Path) -> str | None:
+    try:
+        seal = read_seal(path)
+    except InputError:
+        return None
+    return None if seal is None else seal.kind
+
+
+def _check_ours(folder: Path, name: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError("is a file, not a folder for parts of a job.", name, advice="Name a new folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).is_file():
+        raise InputError("holds something else, and would be removed at the end.", name, advice="Name a new folder.")
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if [path.name for path in folder.glob("*")] == [_MARKER]:
+        (folder / _MARKER).unlink()
+        folder.rmdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -42,6 +42,9 @@ class StudyDataset:
     sentences: int
     columns: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[ErrorRate, ...]], ...]
+    caption: str = ""
+    """What the numbers are, if they are no error rates: then none is the best."""
+    labels: tuple[str, ...] = ("architecture", "method")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,13 @@ def _dataset(entry: dict[str, Any]) -> StudyDataset:
     if any(len(cells) != len(columns) for _, _, cells in rows):
         raise ValueError(f"not every row has {len(columns)} cells")
     sentences = values.whole(entry, "sentences")
-    return StudyDataset(values.text(entry, "dataset"), values.texts(entry, "pair"), sentences, columns, rows)
+    made = StudyDataset(values.text(entry, "dataset"), values.texts(entry, "pair"), sentences, columns, rows)
+    if "caption" not in entry:
+        return made
+    labels = values.texts(entry, "labels")
+    if len(labels) != len(made.labels):
+        raise ValueError(f"not {len(made.labels)} labels")
+    return replace(made, caption=values.text(entry, "caption"), labels=labels)
 
 
 def _error_rate(cell: dict[str, Any]) -> ErrorRate:
@@ -102,8 +111,9 @@ def study_tables(study: StudySummary) -> list[Table]:
 
 
 def _table(study: StudySummary, dataset: StudyDataset) -> Table:
+    compared = [] if dataset.caption else dataset.rows
     best = [
-        min((round(cells[k].aer, 1) for _, _, cells in dataset.rows if not math.isnan(cells[k].aer)), default=math.nan)
+        min((round(cells[k].aer, 1) for _, _, cells in compared if not math.isnan(cells[k].aer)), default=math.nan)
         for k in range(len(dataset.columns))
     ]
     rows = [
@@ -111,11 +121,15 @@ def _table(study: StudySummary, dataset: StudyDataset) -> Table:
         for architecture, method, cells in dataset.rows
     ]
     caption = (
-        f"{study.name}, {dataset.name} ({' – '.join(dataset.pair)}, {dataset.sentences:,} test sentences): "
-        "AER (%) of links read off models, forced decoding"
+        f"{study.name}: {dataset.caption}"
+        if dataset.caption
+        else (
+            f"{study.name}, {dataset.name} ({' – '.join(dataset.pair)}, {dataset.sentences:,} test sentences): "
+            "AER (%) of links read off models, forced decoding"
+        )
     )
     notes = [f"±: half width of the {'; '.join(study.intervals)}."] if study.intervals else []
-    header = ("architecture", "method", *dataset.columns)
+    header = (*dataset.labels, *dataset.columns)
     return Table(f"{study.name}-aer-{dataset.name}", caption, header, rows, notes, labels=2)
 
 
@@ -128,7 +142,7 @@ def _cell(cell: ErrorRate, lowest: float) -> Cell:
         f"{cell.aer:.1f} ±{(cell.high - cell.low) / 2:.1f}",
         cell.aer,
         strong=round(cell.aer, 1) == lowest,
-        detail=f"AER {cell.aer:.2f} [{cell.low:.2f}, {cell.high:.2f}]",
+        detail=f"{cell.aer:.2f} [{cell.low:.2f}, {cell.high:.2f}]",
     )
 
 

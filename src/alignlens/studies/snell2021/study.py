@@ -1,0 +1,128 @@
+"""The study of Snell, Zhong, Klein and Steinhardt (2021) as the rest of alignlens sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.classification.settings import ClassifierRecipe
+from alignlens.errors import ConfigError, unknown_name
+from alignlens.io.limits import PAIRS, SEED, SENTENCES, Limits
+from alignlens.io.names import check_free
+from alignlens.io.typed import ONE_LINE, group, setting
+from alignlens.studies.contract import Study, tables
+from alignlens.studies.snell2021.runs import requests
+from alignlens.toys.settings import TASKS, toy_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The checkpoints of the paper; ξ is read off them.
+UPDATES = (0, 50, 100, 500, 1000, 1500, *range(2000, 20_001, 2000), *range(24_000, 36_001, 4000))
+CLASSIFIER_UPDATES = (0, 10, 50, 100, 150, 200, *range(250, 4001, 250))
+_LISTED: dict[str, Any] = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
+_UPDATES = Limits(0, 10_000_000)
+_KEPT = "a snapshot of the weights is kept for each"
+
+
+@dataclass(frozen=True)
+class PresetSettings:
+    """The presets of the models it trains, by what each is for."""
+
+    attention: str = setting(
+        "snell2021_lstm", "Model with attention; the one with uniform attention is like it.", **ONE_LINE
+    )
+    proxy: str = setting("snell2021_proxy", "Bag of words that stands in for uniform attention.", **ONE_LINE)
+    linear: str | None = setting(
+        "snell2021_linear", "Variant whose output is linear in the context; null for none.", **ONE_LINE
+    )
+
+
+@dataclass(frozen=True)
+class Snell2021Settings:
+    """What is trained to see how attention is learned."""
+
+    classification: tuple[str, ...] = setting(
+        (),
+        "Sets of labelled texts to train classifiers on.",
+        items={"type": "string", "format": "preset-name"},
+        maxItems=100,
+        uniqueItems=True,
+    )
+    classifier_seeds: tuple[int, ...] = setting(
+        (1, 2, 3, 4, 5, 6),
+        "Seeds of classifiers: the first is run A, the others are compared with it.",
+        SEED,
+        "what every random generator takes",
+        **{**_LISTED, "minItems": 2},
+    )
+    translation: bool = setting(True, "Whether to train translation models on the datasets of the configuration.")
+    seeds: tuple[int, ...] = setting(
+        (1, 2),
+        "Seeds of translation models: run A and those that are compared with it.",
+        SEED,
+        "what every random generator takes",
+        **{**_LISTED, "minItems": 2},
+    )
+    checkpoints: tuple[int, ...] = setting(
+        UPDATES, "Updates after which translation models are looked into.", _UPDATES, _KEPT, **_LISTED
+    )
+    classifier_checkpoints: tuple[int, ...] = setting(
+        CLASSIFIER_UPDATES, "Updates after which classifiers are looked into.", _UPDATES, _KEPT, **_LISTED
+    )
+    train_items: int = setting(
+        1000, "First texts of the training text that Tables 7 and 8 are about.", PAIRS, "all of them are explained"
+    )
+    items: int = setting(4000, "Most dev texts of classification.", SENTENCES, "all of them are explained")
+    bleu: bool = setting(True, "Whether to translate the dev text at every checkpoint, for Tables 4, 6 and 8.")
+    presets: PresetSettings = group(PresetSettings, "Presets of its translation models.")
+    classifier: dict[str, Any] = setting({}, "Changes of the classifiers.")
+    proxy: dict[str, Any] = setting({}, "Changes of the classifiers that are bags of words.")
+    toys: dict[str, dict[str, Any] | None] = setting(
+        {}, "Settings of generated tasks, where they are not the paper's; null leaves a task out.", maxProperties=100
+    )
+
+    @property
+    def wanted_toys(self) -> dict[str, dict[str, Any]]:
+        """The generated tasks that are not left out, with what is set for each."""
+        named = {task: self.toys.get(task, {}) for task in TASKS}
+        return {task: settings for task, settings in named.items() if settings is not None}
+
+
+def check(settings: Snell2021Settings, datasets: Sequence[str], where: str) -> None:
+    """Raises for checkpoints out of order, names that datasets have, and settings that nobody knows."""
+    for key in ("checkpoints", "classifier_checkpoints"):
+        found = getattr(settings, key)
+        if list(found) != sorted(found):
+            raise ConfigError(f"{where}.{key}: updates must rise. Write them in order.")
+    for task in settings.toys:
+        if task not in TASKS:
+            raise ConfigError(f"{where}.toys: {unknown_name('task', task, TASKS)}")
+    for number, name in enumerate(settings.classification):
+        check_free(name, datasets, f"{where}.classification.{number}", "agreement/ has a folder for each dataset, too")
+    for key in ("classifier", "proxy"):
+        ClassifierRecipe.from_json(getattr(settings, key), f"{where}.{key}")
+    for task, content in settings.wanted_toys.items():
+        toy_settings(task, content, f"{where}.toys.{task}")
+
+
+STUDY = Study(
+    name="snell2021",
+    about="Snell et al. 2021, how single-head attention learns",
+    title="Snell, Zhong, Klein and Steinhardt 2021: how attention is learned",
+    lead="Approximating how single head attention learns (2021), rerun: printed numbers, ours, and what became of "
+    "every claim.",
+    files=(
+        "index.html",
+        "claims.csv",
+        "comparisons.csv",
+        "summary.json",
+        "optimal.csv",
+        "toys.csv",
+        *tables(*(f"table{number}" for number in range(2, 12))),
+    ),
+    settings=Snell2021Settings,
+    requests=requests,
+    check=check,
+    needs_gold=False,
+)

@@ -34,6 +34,8 @@ from alignlens.workflow.costs.arithmetic import passes
 VOCABULARY = {"demo": 800, "small": 8000}
 TOKENS = {"demo": 500, "small": 2000}
 BEAM, SENTENCES, COPIES = 5, 4, 10
+#: By size, of architectures that are not called by it.
+PRESETS = {"bag_of_words": {"demo": "demo_snell_proxy", "small": "demo_snell_proxy"}}
 
 #: Multiply-adds, operations that wait, seconds.
 Point = tuple[float, float, float]
@@ -124,7 +126,8 @@ def main() -> None:
         for architecture in ARCHITECTURES:
             points: list[Point] = []
             for size in VOCABULARY:
-                settings = architecture_settings(architecture, presets.get(f"{size}_{architecture}", size).model)
+                preset = PRESETS.get(architecture, {}).get(size, f"{size}_{architecture}")
+                settings = architecture_settings(architecture, presets.get(preset, size).model)
                 model = build(ModelSpec(architecture, settings, VOCABULARY[size], VOCABULARY[size]), 1)
                 points += work(model, settings, size, args.rounds)
             speed, wait = fitted(points)

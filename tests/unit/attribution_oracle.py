@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -32,8 +34,32 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     return _normalised(torch.stack(copies).mean(0)).numpy()
 
 
+def forced_probabilities(model: Seq2Seq, vectors: Tensor, target: list[int], bias: bool = True) -> Tensor:
+    """Returns (target, source): p of every label if, at its step alone, all source positions but one are hidden."""
+    mask = torch.ones(vectors.shape[:2], dtype=torch.bool)
+    memory = model.encode(vectors, mask)
+    state, rows = model.begin(memory), []
+    for read, label in zip([BEGIN_ID, *target], [*target, END_ID], strict=True):
+        token, row = model.embed_target(torch.tensor([[read]])), []
+        for place in range(vectors.shape[1]):
+            only = torch.zeros_like(mask)
+            only[0, place] = True
+            hidden = replace(memory, mask=only)
+            there = replace(model.begin(hidden), position=state.position, running=state.running)
+            logits = model.logits(model.step(there, token)[0].states)[0, 0]
+            if not bias and model.output.bias is not None:
+                logits = logits - model.output.bias
+            row.append(torch.softmax(logits, -1)[label])
+        rows.append(torch.stack(row))
+        _, state = model.step(state, token)  # with all positions, as it was
+    return torch.stack(rows).detach()
+
+
 def _copy(model: Seq2Seq, vectors: Tensor, embeddings: Tensor, target: list[int], method: Method) -> Tensor:
     settings = method.parameters
+    if method.name == "probe":
+        found = forced_probabilities(model, vectors, target, settings["bias"] == "kept")
+        return found if settings["scale"] == "p" else found.log()
     leaf = vectors.detach().requires_grad_()
     mask = torch.ones(leaf.shape[:2], dtype=torch.bool)
     prefix = model.embed_target(torch.tensor([[BEGIN_ID, *target]]))

@@ -51,6 +51,12 @@ EVERYTHING = parse_all(
         "li_smoothgrad,n=4",
         "li_smoothgrad,n=4,reading=abs_dot",
         "li_smoothgrad,n=4,reading=abs_dot,order=mean_then_normalise",
+        "grad_input",
+        "grad_input,score=p",
+        "grad_input,label=runner_up",
+        "probe",
+        "probe,scale=log_p",
+        "probe,bias=dropped",
     ]
 )
 
@@ -113,7 +119,8 @@ def test_true_gradient_is_the_usual_one_elsewhere(name: str) -> None:
 def test_a_sentence_alone_has_the_scores_it_has_among_others(name: str) -> None:
     model = model_of(name)
     sources, targets = text()
-    methods = parse_all(["attention", "smoothed_attention,n=3", "ding_smoothgrad,n=3", "li_smoothgrad,n=3"])
+    smoothed = ["smoothed_attention,n=3", "ding_smoothgrad,n=3", "li_smoothgrad,n=3"]
+    methods = parse_all(["attention", *smoothed, "grad_input", "probe"])
     together = scores(model, methods)
     for tokens in (8, 40, 4096):
         for number in (0, 3, 7):
@@ -212,8 +219,14 @@ def test_closed_form_on_a_linear_model() -> None:
     chosen = output[torch.tensor([*target, END_ID])]
     towards = chosen - torch.softmax(states @ output.T, -1) @ output  # d log p / d state
     signed = weights * (towards @ embeddings.T)
-    methods = parse_all(["ding_grad", "li_grad", "li_grad,reading=abs_dot"])
-    found = dict(attribute(model, [source], [target], methods))[0]
+    methods = parse_all(["ding_grad", "li_grad", "li_grad,reading=abs_dot", "grad_input", "grad_input,score=p"])
+    statistics = Statistics()
+    found = dict(attribute(model, [source], [target], methods, statistics=statistics))[0]
+    assert statistics.backward_passes == 3  # all methods share them
+    np.testing.assert_allclose(found["grad_input"], signed, atol=1e-6)
+    probabilities = torch.softmax(states @ output.T, -1)[range(3), [*target, END_ID]]
+    np.testing.assert_allclose(found["grad_input,score=p"], signed * probabilities[:, None], atol=1e-6)
+    assert found["grad_input"].min() < -0.1
     positive = signed.clamp(min=0)
     np.testing.assert_allclose(found["ding_grad"], positive / positive.sum(-1, keepdim=True), atol=1e-6)
     absolute = weights.abs() * towards.abs().mean(-1, keepdim=True)
@@ -375,8 +388,9 @@ def test_a_damaged_model_is_an_error_not_a_link() -> None:
     model = model_of("transformer")
     with torch.no_grad():
         model.output.weight[5] = float("nan")
-    with pytest.raises(ToolError, match="not finite"):
-        scores(model, [parse("ding_grad")])
+    for name in ("ding_grad", "grad_input", "probe"):
+        with pytest.raises(ToolError, match="not finite"):
+            scores(model, [parse(name)])
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,20 @@ def test_extract_writes_links_of_every_method_and_its_entropy(files: Path) -> No
     assert run.latest["methods"] == 2
 
 
+def test_extract_links_signed_scores_by_their_highest_and_gives_them_no_entropy(files: Path) -> None:
+    signed = [np.log(matrix + 1e-3) - 1 for matrix in GRAD]  # the same order, all of it negative
+    write_scores(files / "signed", {"grad_input": signed, "probe,scale=log_p": signed, "probe": GRAD})
+    assert main(extract("--out-dir", "links", scores="signed")) == 0
+    entropies = json.loads((files / "links" / "entropy.json").read_text())
+    assert entropies["probe"]["sentence_mean"] > 0
+    for method in ("grad_input", "probe,scale=log_p"):
+        assert entropies[method]["sentence_mean"] is None
+        assert entropies[method]["score_mean"] < -1
+        (found,) = sentence_entropies(files / "links", [method])
+        assert np.isnan(found).all()
+        assert (files / "links" / f"{method}.ding.pharaoh").read_text() == "0-1 1-0 1-1\n\n\n"
+
+
 def test_extract_turned_round_and_with_scores(files: Path) -> None:
     assert main(extract("--out-dir", "links", "--extraction", "ding", "--transpose", "--with-scores")) == 0
     assert (files / "links/ding_grad.ding.pharaoh").read_text() == "0-1:0.4 1-0:1 1-1:0.1\n\n\n"

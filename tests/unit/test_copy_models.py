@@ -48,15 +48,18 @@ GRADIENTS = [
     ),
     "ding_grad",
     *(f"ding_smoothgrad,n=8,order={order}" for order in ("clip_then_mean", "mean_then_clip")),
+    "grad_input",
 ]
-EVERYTHING = parse_all(["attention", "smoothed_attention,n=8", "norms", *GRADIENTS])
+EVERYTHING = parse_all(["attention", "smoothed_attention,n=8", "norms", *GRADIENTS, "probe", "optimal_attention"])
+#: They ask what would make the word probable: the same word elsewhere does as well.
+LEXICAL = ("probe", "optimal_attention")
 LEAST_PERCENT = 95
 
 
 def methods_for(architecture: str) -> list[Method]:
-    """Returns all methods; FConv has two kinds of gradients."""
+    """Returns all methods that work with an architecture; FConv has two kinds of gradients."""
     true = [f"{text},gradient=true" for text in GRADIENTS] if architecture == "fconv" else []
-    return [*EVERYTHING, *parse_all(true)]
+    return [method for method in [*EVERYTHING, *parse_all(true)] if method.spec.supports(architecture)]
 
 
 def draw(rows: int, length: int, repeating: bool, generator: torch.Generator) -> torch.Tensor:
@@ -116,8 +119,10 @@ def diagonal_percent(model: Seq2Seq, texts: list[list[int]], methods: list[Metho
     """Returns the share of the positions of copied texts that each method aligns with themselves."""
     hits = dict.fromkeys((method.text for method in methods), 0)
     for number, found in attribute(model, texts, texts, methods):
+        words = np.array(texts[number])
         for name, matrix in found.items():
-            hits[name] += int((matrix[:-1, :-1].argmax(-1) == np.arange(len(texts[number]))).sum())
+            best, places = matrix[:-1, :-1].argmax(-1), np.arange(len(words))
+            hits[name] += int((words[best] == words if name in LEXICAL else best == places).sum())
     return {name: 100 * count / sum(map(len, texts)) for name, count in hits.items()}
 
 

@@ -73,3 +73,20 @@ def test_scores_that_are_no_distribution_are_made_one() -> None:
 def test_nothing_has_no_mean() -> None:
     found = corpus_entropy([])
     assert (math.isnan(found.sentence_mean), math.isnan(found.row_mean), found.rows) == (True, True, 0)
+
+
+def test_signed_scores_have_an_entropy_only_if_none_of_them_is_negative() -> None:
+    shares, signed = np.array([[2.0, 6.0], [1.0, 1.0]]), np.array([[2.0, 6.0], [1.0, -1.0]])
+    found = row_entropies(np.vstack([signed, [[0.0, 0.0]]]), distribution=False, signed=True)
+    assert np.isnan(found).tolist() == [False, True, True]
+    positive = corpus_entropy([shares, shares], distribution=False, signed=True)
+    assert positive.means() == corpus_entropy([shares, shares], distribution=False).means()
+    mixed = corpus_entropy([shares, signed], distribution=False, signed=True)
+    assert math.isnan(mixed.sentence_mean)
+    assert math.isnan(mixed.row_mean)
+    assert np.isnan(mixed.by_sentence).all()
+    assert (mixed.rows, mixed.score_mean) == (4, (10 + 8) / 8)
+    with pytest.raises(ValueError, match="sentence 1: row 0 is no distribution"):
+        corpus_entropy([signed, np.array([[math.nan, -1.0]])], distribution=False, signed=True)
+    with pytest.raises(ValueError, match="is no distribution"):
+        corpus_entropy([signed], distribution=False)

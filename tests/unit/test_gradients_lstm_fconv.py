@@ -11,6 +11,8 @@ from torch import Tensor
 
 from alignlens.attribution.gradients import fconv as fconv_module
 from alignlens.attribution.gradients import lstm as lstm_module
+from alignlens.attribution.gradients.autograd import AutogradGradients
+from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.contract import Gradients, SourceGradients
 from alignlens.attribution.gradients.fconv import FconvGradients
 from alignlens.attribution.gradients.lstm import LstmGradients
@@ -35,6 +37,12 @@ VARIANTS: dict[str, LstmSettings | FconvSettings] = {
     "lstm_deep_encoder": replace(LSTM, encoder_layers=3, decoder_layers=2, bidirectional=True),
     "lstm_deep_decoder": replace(LSTM, decoder_layers=3, output="two_layer", bidirectional=True),
     "lstm_snell_deep": replace(BOTH_WAYS, encoder_layers=2, decoder_layers=3, embeddings="shared_tied"),
+    "lstm_uniform": replace(BOTH_WAYS, attention="uniform"),
+    "lstm_uniform_feeding": replace(LSTM, attention="uniform", decoder_layers=2),
+    "lstm_linear": replace(BOTH_WAYS, output="linear", hidden=DIM, encoder_layers=2, decoder_layers=2),
+    "lstm_linear_feeding": replace(LSTM, output="linear", hidden=DIM),
+    "lstm_tanh": replace(BOTH_WAYS, activation="tanh"),
+    "lstm_tanh_feeding": replace(LSTM, output="two_layer", activation="tanh"),
     "fconv": FCONV,
     "fconv_true_gradient": replace(FCONV, scale_encoder_gradient=False),
     "fconv_width_1": replace(FCONV, width=1),
@@ -168,6 +176,19 @@ def test_padding_changes_nothing(name: str) -> None:
         found = gradients(passes, alone, cotangents[only], wanted[only])
         kept = wanted[row]
         torch.testing.assert_close(found[0, kept], together[row, kept, :length], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("changes", [{"heads": 2}, {"cell": "gru"}], ids=["heads", "gru"])
+def test_what_the_explicit_passes_do_not_know_is_differentiated_automatically(changes: dict[str, Any]) -> None:
+    model, data = build(replace(BOTH_WAYS, **changes)), batch()
+    passes, cotangents = source_gradients(model), cotangents_of(data[2])
+    assert isinstance(passes, AutogradGradients)
+    wanted = torch.ones(len(LENGTHS), TARGET, dtype=torch.bool)
+    found = torch.zeros(*wanted.shape, *data[0].shape[1:], dtype=torch.float64)
+    for piece in passes.backward(passes.forward(*data), cotangents, wanted):
+        found[piece.rows, piece.positions[:, 0]] = piece.vectors[:, 0]
+    torch.testing.assert_close(found, by_autograd(model, data, cotangents), rtol=0, atol=1e-12)
+    assert isinstance(source_gradients(build(BOTH_WAYS)), LstmGradients)
 
 
 @pytest.mark.parametrize("name", ["lstm", "lstm_snell_deep", "fconv_true_gradient"])

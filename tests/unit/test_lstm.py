@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from training_files import TRAINING, CopyTask
 
+from alignlens.cli.main import main
+from alignlens.errors import ConfigError
+from alignlens.models.checkpoint import load_model
 from alignlens.models.contract import length_mask, parameter_count
 from alignlens.models.lstm import Lstm
+from alignlens.models.registry import build
 from alignlens.models.settings import LstmSettings
 
 VOCAB = 13
@@ -25,6 +34,18 @@ VARIANTS = {
     "snell": SNELL,
     "snell_forward": replace(SNELL, bidirectional=False),
     "more_decoder_layers": replace(DING, decoder_layers=3),
+    "uniform": replace(SNELL, attention="uniform"),
+    "uniform_feeding": replace(DEEP, attention="uniform"),
+    "linear": replace(SNELL, output="linear", hidden=5),
+    "linear_feeding": replace(DEEP, output="linear", hidden=5),
+    "tanh": replace(SNELL, activation="tanh"),
+    "heads": replace(SNELL, heads=3),
+    "heads_luong_feeding": replace(DEEP, heads=3, head_contexts="mean"),
+    "heads_own": replace(SNELL, heads=3, head_projection="own", output="linear", hidden=5),
+    "heads_own_mean": replace(SNELL, heads=2, head_projection="own", head_contexts="mean", activation="tanh"),
+    "heads_uniform": replace(SNELL, heads=2, attention="uniform"),
+    "gru": replace(SNELL, cell="gru", heads=2, head_projection="own", head_contexts="mean", activation="tanh"),
+    "gru_feeding": replace(DEEP, cell="gru"),
 }
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -131,12 +152,20 @@ def test_one_unit_attends_as_computed_by_hand() -> None:
     torch.testing.assert_close(decoded.cross[0].weights[0, 0].tolist(), weights)
 
 
-def cells(recurrent: nn.LSTM, suffix: str = "") -> list[nn.LSTMCell]:
+class GruCell(nn.GRUCell):
+    """A cell that hands a second state on as it is."""
+
+    def forward(self, read: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return super().forward(read, state[0]), state[1]
+
+
+def cells(recurrent: nn.LSTM | nn.GRU, suffix: str = "") -> list[nn.LSTMCell | GruCell]:
     """Returns one cell for each layer of one direction, with the layer's weights."""
     found = []
     for layer in range(recurrent.num_layers):
         weight = getattr(recurrent, f"weight_ih_l{layer}{suffix}")
-        cell = nn.LSTMCell(weight.shape[1], recurrent.hidden_size).double()
+        kind = nn.LSTMCell if isinstance(recurrent, nn.LSTM) else GruCell
+        cell = kind(weight.shape[1], recurrent.hidden_size).double()
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             setattr(cell, name, getattr(recurrent, f"{name}_l{layer}{suffix}"))
         found.append(cell)
@@ -164,7 +193,7 @@ def slow_encode(model: Lstm, sentence: Tensor) -> tuple[Tensor, list[tuple[Tenso
 
 
 def slow_decode(model: Lstm, sentence: Tensor, prefix: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns what the output layer reads (target, dim) and the weights (target, source) for one sentence."""
+    """Returns what the output layer reads (target, dim) and the weights (target, head, source) for one sentence."""
     encoded, layers = slow_encode(model, sentence)
     decoder = cells(model.decoder)
     layers = [layers[0]] * (len(decoder) - len(layers)) + layers
@@ -175,16 +204,33 @@ def slow_decode(model: Lstm, sentence: Tensor, prefix: Tensor) -> tuple[Tensor, 
         for number, cell in enumerate(decoder):
             layers[number] = cell(below[None], layers[number])
             below = layers[number][0][0]
-        scores = torch.stack([model.bilinear(below) @ state for state in encoded])
-        weights.append(scores.exp() / scores.exp().sum())
-        context = sum((weight * state for weight, state in zip(weights[-1], encoded, strict=True)), torch.zeros(()))
+        heads = []
+        for query in model.bilinear(below).chunk(model.settings.heads):
+            scores = torch.stack([query @ state for state in encoded])
+            if model.settings.attention == "uniform":
+                scores = torch.ones(len(encoded)).double()
+            heads.append(scores.exp() / scores.exp().sum())
+        weights.append(torch.stack(heads))
+        context = slow_context(model, [torch.einsum("s,sw->w", head, encoded) for head in heads])
         if model.settings.output == "luong":
-            matrix = torch.cat((model.from_context.weight, model.inner.weight), 1)
-            feed = torch.tanh(matrix @ torch.cat((context, below)))
+            feed = torch.tanh(model.inner.weight @ below + context)
+        elif model.settings.output == "linear":
+            feed = below + context
         else:
-            feed = model.inner(torch.cat((below, model.from_context(context)))).clamp(min=0)
+            feed = model.inner(torch.cat((below, context)))
+            feed = feed.tanh() if model.settings.activation == "tanh" else feed.clamp(min=0)
         outputs.append(feed)
     return torch.stack(outputs), torch.stack(weights)
+
+
+def slow_context(model: Lstm, contexts: list[Tensor]) -> Tensor:
+    """Returns what the contexts of the heads become: c_t, or what luong adds."""
+    weight, bias = model.from_context.weight, model.from_context.bias
+    share = 1 / len(contexts) if model.settings.head_contexts == "mean" else 1.0
+    if model.settings.head_projection == "shared":
+        return functional.linear(share * sum(contexts, torch.zeros(())), weight, bias)
+    own = zip(contexts, weight.chunk(len(contexts)), bias.chunk(len(contexts)), strict=True)
+    return share * sum((functional.linear(*each) for each in own), torch.zeros(()))
 
 
 def test_a_batch_equals_the_slow_formulas_of_each_sentence_alone(model: Lstm) -> None:
@@ -195,9 +241,13 @@ def test_a_batch_equals_the_slow_formulas_of_each_sentence_alone(model: Lstm) ->
     for row, length in enumerate(mask.sum(1)):
         states, weights = slow_decode(model, vectors[row, :length], prefix[row])
         torch.testing.assert_close(decoded.states[row], states)
-        torch.testing.assert_close(decoded.cross[0].weights[row, 0, :, :length], weights)
-        assert decoded.cross[0].weights[row, 0, :, length:].abs().sum() == 0
-        assert weights.max() - weights.min() > 0.1, "uniform attention would test nothing"
+        torch.testing.assert_close(decoded.cross[0].weights[row, :, :, :length], weights.transpose(0, 1))
+        assert decoded.cross[0].weights[row, :, :, length:].abs().sum() == 0
+        if model.settings.attention == "uniform":
+            torch.testing.assert_close(weights, torch.full_like(weights, 1 / int(length)))
+        else:
+            assert weights.max() - weights.min() > 0.1, "uniform attention would test nothing"
+            assert len(weights.unique(dim=1)[0]) == model.settings.heads, "heads must differ"
 
 
 def test_named_attention_and_recurrent_states_give_the_states_back(model: Lstm) -> None:
@@ -209,6 +259,71 @@ def test_named_attention_and_recurrent_states_give_the_states_back(model: Lstm) 
         context = context + layer.bias
     torch.testing.assert_close(model.join(decoded.recurrent, context), decoded.states)
     assert (layer.bias is None) == (model.settings.output == "luong")
+
+
+def test_of_several_heads_each_starts_as_a_head_by_itself_would() -> None:
+    """Twice the width would halve the range that a head's projection is drawn from, if all lay on its input axis."""
+    settings = replace(SNELL, dim=40, hidden=40)
+    torch.manual_seed(1)
+    alone = Lstm(settings, VOCAB, VOCAB)
+    torch.manual_seed(1)
+    several = Lstm(replace(settings, heads=8, head_projection="own"), VOCAB, VOCAB)
+    for name in ("bilinear", "from_context"):
+        one, all_heads = alone.get_submodule(name), several.get_submodule(name)
+        assert all_heads.weight.shape == (8 * len(one.weight), one.weight.shape[1])
+        bound = one.in_features**-0.5
+        for part in (all_heads.weight, all_heads.bias):
+            for head in part.detach().chunk(8):
+                assert 0.9 * bound < head.abs().max() <= bound
+        torch.testing.assert_close(all_heads.weight.std(), one.weight.std(), rtol=0.05, atol=0)
+
+
+def test_one_head_is_the_same_model_however_heads_would_be_put_together() -> None:
+    models = []
+    for contexts, projection in (("sum", "shared"), ("mean", "own")):
+        torch.manual_seed(1)
+        models.append(Lstm(replace(SNELL, head_contexts=contexts, head_projection=projection), VOCAB, VOCAB).eval())
+    first, second = (model.state_dict() for model in models)
+    assert list(first) == list(second)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    vectors, mask = (tensor.float() if tensor.is_floating_point() else tensor for tensor in sentences())
+    states = [model.decode(model.encode(vectors, mask), prefixes().float()).states for model in models]
+    assert torch.equal(*states)
+
+
+def test_uniform_attention_is_frozen_and_the_rest_is_trained(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    task = CopyTask.write(tmp_path)
+    model = {"dim": 8, "hidden": 8, "output": "two_layer", "attention": "uniform", "input_feeding": False}
+    settings = {"architecture": "lstm", "model": model, "training": {**TRAINING, "weight_decay": 0.1}}
+    assert main([*task.arguments(tmp_path / "run"), "--settings", json.dumps(settings), "--seed", "3"]) == 0
+    trained, spec = load_model(tmp_path / "run" / "model")
+    start = build(spec, seed=3)
+    changed = {
+        name for name, weight in start.named_parameters() if not torch.equal(weight, trained.get_parameter(name))
+    }
+    assert changed == {name for name, _ in start.named_parameters() if not name.startswith("bilinear")}
+    assert not any(weight.requires_grad for weight in trained.get_submodule("bilinear").parameters())
+    assert parameter_count(trained) == sum(weight.numel() for weight in trained.parameters()) - 8 * 8 - 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"output": "linear", "dim": 6},
+            r"^model\.output: linear adds .* hidden must be dim; here it is 7, and dim is 6",
+        ),
+        ({"output": "luong", "activation": "tanh"}, r"^model\.activation: output luong has no hidden layer"),
+        (
+            {"output": "linear", "dim": 7, "activation": "tanh"},
+            r"^model\.activation: output linear has no hidden layer",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        replace(SNELL, **changes)
 
 
 def test_the_decoder_starts_from_the_mean_of_both_directions_at_the_ends_of_each_sentence() -> None:

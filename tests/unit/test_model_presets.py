@@ -22,9 +22,11 @@ from alignlens.workflow.settings import ModelRun, load_settings
 
 PAPERS = {
     "ding2019_lstm", "ding2019_fconv", "ding2019_transformer", "kobayashi2020_transformer", "voita2020_transformer",
-    "snell2021_lstm", "lu2021_transformer",
+    "snell2021_lstm", "snell2021_linear", "snell2021_proxy", "lu2021_transformer",
 }  # fmt: skip
-OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in ARCHITECTURES}
+TRANSLATING = [name for name in ARCHITECTURES if name != "bag_of_words"]
+OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in TRANSLATING}
+OURS |= {"demo_snell_lstm", "demo_snell_proxy"}
 SETTINGS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
 
 
@@ -58,7 +60,16 @@ def test_presets_have_the_numbers_of_the_papers(presets: Presets) -> None:
     assert voita.model["norm"] == "pre"
     snell = presets.get("snell2021_lstm", "")
     assert snell.source_begin
-    assert [preset.name for preset in presets if preset.source_begin] == [snell.name]
+    assert {preset.name for preset in presets if preset.source_begin} == {
+        preset.name for preset in presets if "snell" in preset.name
+    }
+    linear, proxy = (presets.get(f"snell2021_{name}", "") for name in ("linear", "proxy"))
+    assert {**snell.model, "output": "linear"} == linear.model
+    assert snell.training == linear.training
+    assert (proxy.model, proxy.training["batch_sentences"], proxy.training["max_epochs"]) == ({"dim": 256}, 64, 30)
+    assert {key: proxy.training[key] for key in ("learning_rate", "schedule", "keep", "best_by")} == {
+        "learning_rate": 0.001, "schedule": "constant", "keep": "best", "best_by": "loss"
+    }  # fmt: skip
     for name in ("lstm", "fconv"):
         training = presets.get(f"ding2019_{name}", "").training
         assert training["learning_rate"] * 0.5 ** training["patience"] < 9e-8, "the released runs would go on"
@@ -111,8 +122,8 @@ def test_the_line_for_the_command_says_everything_and_nothing_of_names(project: 
             r"config\.models\.x\.model\.head: unknown key 'head'.*did you mean heads",
         ),
         (
-            {"preset": "demo_lstm", "model": {"heads": 2}},
-            r"config\.models\.x\.model\.heads: unknown key 'heads'; known: bidirectional, decoder_layers",
+            {"preset": "demo_lstm", "model": {"ffn": 2}},
+            r"config\.models\.x\.model\.ffn: unknown key 'ffn'; known: activation, attention, bidirectional",
         ),
         (
             {"preset": "demo_lstm", "training": {"max_update": 2}},
@@ -186,12 +197,12 @@ def test_the_manual_names_every_preset_and_every_key_with_its_default(project: P
     for preset in presets:
         assert f"`{preset.name}`" in manual, preset.name
     tables = re.split(r"^\| key \| default \| ", manual, flags=re.MULTILINE)[1:]
-    for name, table in zip(("transformer", "lstm", "fconv", "training"), tables, strict=True):
+    for name, table in zip(("transformer", "lstm", "fconv", "bag_of_words", "training"), tables, strict=True):
         told = {}
         for row in re.findall(r"^\| (`.+?) \| (`.+?) \|", table.split("\n\n")[0], flags=re.MULTILINE):
             keys, defaults = (re.findall(r"`(.+?)`", cell) for cell in row)
             told.update(zip(keys, defaults * (len(keys) if len(defaults) == 1 else 1), strict=True))
         expected = {key: rule["default"] for key, rule in schema_of(SETTINGS[name])["properties"].items()}
-        if name != "training":
+        if name not in ("training", "bag_of_words"):
             assert expected.pop("embeddings") == "separate"  # told once for all
         assert {key: yaml.safe_load(text) for key, text in told.items()} == expected

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.contract import product
 from alignlens.attribution.outputs import outputs_of
-from alignlens.attribution.rows import normalised
+from alignlens.attribution.rows import check_finite, normalised
 from alignlens.attribution.spec import Contributions
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class BackwardReader:
         self, model: Seq2Seq, kinds: Sequence[tuple[Kind, GradientPasses]], usual: SourceGradients[Any]
     ) -> None:
         self._readings = {kind: passes.reading(kind.values) for kind, passes in kinds}
+        self._normalised = {kind: passes.normalised for kind, passes in kinds}
         self._by_backward: dict[_Backward, list[Kind]] = {}
         for kind in self._readings:
             values = kind.values
@@ -49,20 +50,26 @@ class BackwardReader:
             self._passes[True] = source_gradients(model, true_gradient=True)
 
     def scores(self, inputs: Inputs, forward: Forward) -> dict[Kind, Contributions]:
-        """Returns the scores of every kind, rows normalised unless raw scores are averaged first."""
+        """Returns the scores of every kind, as rows unless raw scores are averaged first."""
         found = {}
         for backward, kinds in self._by_backward.items():
             for kind, raw in self._raw(inputs, forward, backward, kinds).items():
                 if not kind.averages_raw:
-                    row = self._readings[kind].row(raw)
-                    raw = normalised(row, raw, inputs.source_mask[:, None], inputs.wanted, inputs.statistics)
+                    raw = self._row(kind, raw, inputs.source_mask, inputs.wanted, inputs.statistics)
                 found[kind] = Contributions(raw)
         return found
 
     def finished(self, kind: Kind, mean: Tensor, sentences: PaddedSentences, statistics: Statistics) -> Tensor:
-        """Returns the rows (sentence, target, source) of a mean of raw scores, normalised."""
-        row = self._readings[kind].row(mean)
-        return normalised(row, mean, sentences.source_mask[:, None], sentences.labels_mask, statistics)
+        """Returns the rows (sentence, target, source) of a mean of raw scores."""
+        return self._row(kind, mean, sentences.source_mask, sentences.labels_mask, statistics)
+
+    def _row(self, kind: Kind, raw: Tensor, source_mask: Tensor, wanted: Tensor, statistics: Statistics) -> Tensor:
+        """Returns what a kind makes of raw scores, normalised if it wants that."""
+        row = self._readings[kind].row(raw)
+        if self._normalised[kind]:
+            return normalised(row, raw, source_mask[:, None], wanted, statistics)
+        check_finite(raw, "gradients")
+        return row
 
     def _raw(self, inputs: Inputs, forward: Forward, backward: _Backward, kinds: Iterable[Kind]) -> dict[Kind, Tensor]:
         """Returns the raw scores (row, target, source) of kinds that share a backward pass."""

@@ -63,6 +63,6 @@ class Kind(NamedTuple):
         if not scaled:
             settings["gradient"] = "train"  # the same backward pass
         late = averages_raw(method.parameters)
-        if not late:
+        if not late and passes.normalised:
             settings["score"] = "log_p"  # a factor that is the same for a whole row goes when the row is normalised
         return cls(passes, tuple(settings.items()), late)

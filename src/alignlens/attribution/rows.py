@@ -15,7 +15,7 @@ from alignlens.errors import ToolError
 class Statistics:
     """What a run met, over all its sentences; counters only, so that shards add up."""
 
-    rows: int = 0  # target positions, once per noisy copy
+    rows: int = 0  # that were normalised: target positions, once per noisy copy
     rows_without_positive: int = 0  # of these, had nothing to normalise: their highest raw score took all
     forward_passes: int = 0  # one per sentence and noisy copy
     backward_passes: int = 0  # one per sentence, copy and target position
@@ -43,8 +43,7 @@ def normalised(scores: Tensor, raw: Tensor, visible: Tensor, wanted: Tensor, sta
     A row of zeros cannot be divided; all of it goes to the highest ``raw`` score, and the row is counted if ``wanted``.
     ``visible`` (broadcast to the scores) is False at padding.
     """
-    if not bool(torch.isfinite(raw).all()):
-        raise ToolError("gradients are not finite numbers; the model is damaged or diverged, train it again.")
+    check_finite(raw, "gradients")
     total = scores.sum(-1, keepdim=True)
     empty = total <= 0
     statistics.rows += int(wanted.sum())
@@ -54,3 +53,9 @@ def normalised(scores: Tensor, raw: Tensor, visible: Tensor, wanted: Tensor, sta
     best = raw.masked_fill(~visible, float("-inf")).argmax(-1, keepdim=True)
     one_hot = torch.zeros_like(scores).scatter_(-1, best, 1.0)
     return torch.where(empty, one_hot, scores / total.masked_fill(empty, 1.0))
+
+
+def check_finite(scores: Tensor, what: str) -> None:
+    """Raises ``ToolError`` unless all scores are numbers."""
+    if not bool(torch.isfinite(scores).all()):
+        raise ToolError(f"{what} are not finite numbers; the model is damaged or diverged, train it again.")

@@ -67,9 +67,10 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class GradientPasses:
-    """One forward pass and one backward pass from every target position, all shared; rows are normalised."""
+    """One forward pass and one backward pass from every target position, all shared."""
 
     reading: Callable[[Values], Reading]
+    normalised: bool = True  # whether rows are divided by their sums; else they are what ``Reading.row`` gives
     needs: ClassVar[tuple[str, ...]] = ("gradient", "score", "label")
 
 
@@ -78,9 +79,12 @@ class OwnPasses:
     """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
 
     score: Callable[[Inputs, Values], Contributions]
-    # For the plan: passes per sentence, and back from each of its target positions.
+    # For the plan: passes per sentence, back from each of its target positions, and those of the decoder for each of
+    # its source positions; and how often the output layer is asked besides.
     forward: float = 1.0
     backward: float = 0.0
+    decoder_by_source: float = 0.0
+    output: float = 0.0
     needs: ClassVar[tuple[str, ...]] = ()
 
 
@@ -106,6 +110,7 @@ class MethodSpec:
     passes: Passes
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     distribution: bool = True  # whether the scores of a target piece sum to one
+    signed: bool = False  # whether scores may be negative; these are no shares, and have no entropy
     prefix: bool = False  # whether it gives a second matrix, of the target prefix
     only: Only | None = None  # None is any model behind the contract
     aliases: tuple[str, ...] = ()
@@ -117,6 +122,8 @@ class MethodSpec:
             missing += [key for key in NOISE if key not in self.parameters]
         if missing:
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} needs parameters {', '.join(missing)}")
+        if self.signed and self.distribution:
+            raise ValueError(f"method {self.name}: scores that may be negative are no distribution")
         if self.prefix and not isinstance(self.passes, (ForwardPass, OwnPasses)):
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} cannot explain the prefix")
 

@@ -117,8 +117,9 @@ def _matrices(scores: Matrices, method: str) -> Any:
 
 
 def _entropy(scores: Matrices, method: str) -> Entropy:
+    spec = parse(method).spec
     try:
-        return corpus_entropy(_matrices(scores, method), parse(method).spec.distribution)
+        return corpus_entropy(_matrices(scores, method), spec.distribution, spec.signed)
     except ValueError as error:
         raise InputError(f"{method}, {error}.", scores.folder, advice="Make the scores again.") from None
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -61,9 +61,31 @@ class Memory(_Rows):
     states: Tensor  # (batch, source, dim): encoder output
     attention: tuple[Attention, ...] = ()  # encoder self-attention by layer, when traced
 
+    #: Fields with a second axis for source positions; the others are about the whole sentence.
+    BY_POSITION: ClassVar[tuple[str, ...]] = ("vectors", "mask", "states")
+
     def select(self, rows: Tensor) -> Self:
         """Returns the given rows; traces of attention are not carried along."""
         return super(Memory, replace(self, attention=())).select(rows)
+
+    def single_positions(self) -> Self:
+        """Returns a row for every sentence and source position: all that can be seen there is that position.
+
+        Rows are in the order of sentences. What stands at padding can be seen, too, since a row must see something.
+        """
+        rows = self.row_of_position()
+        alone: dict[str, Any] = {"attention": ()}
+        for each in fields(self):
+            if each.name in self.BY_POSITION:
+                alone[each.name] = getattr(self, each.name).flatten(0, 1)[:, None]
+            elif each.name not in alone:
+                alone[each.name] = _rows_of(getattr(self, each.name), rows)
+        return replace(self, **alone | {"mask": torch.ones_like(alone["mask"])})
+
+    def row_of_position(self) -> Tensor:
+        """Returns (batch * source): which row each row of ``single_positions`` was made from."""
+        batch, source = self.mask.shape
+        return torch.arange(batch, device=self.mask.device).repeat_interleave(source)
 
 
 @dataclass(frozen=True)
@@ -132,6 +154,24 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
+
+    def focused(self, memory: Memory, vectors: Tensor) -> Tensor:
+        """Returns states (batch, target, source, dim): what ``decode`` gives if all attention sits on one position.
+
+        At the step in question every head of every attention layer sees that source position only; the steps before
+        are as they were. This is one step for all sentences and positions side by side, after each step of the
+        prefix. An architecture may know a shorter way, and one that reads no prefix has one target position for all.
+        """
+        rows = memory.row_of_position()
+        state, alone = self.begin(memory), self.begin(memory.single_positions())
+        found = []
+        for read in vectors.unbind(1):
+            running = tuple(tensor.index_select(0, rows) for tensor in state.running)
+            there = replace(alone, position=state.position, running=running)
+            decoded, _ = self.step(there, read[rows, None])
+            found.append(decoded.states.view(*memory.mask.shape, -1))
+            _, state = self.step(state, read[:, None])
+        return torch.stack(found, 1)
 
     @contextmanager
     def scaled(self, wanted: bool) -> Iterator[None]:

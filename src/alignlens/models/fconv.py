@@ -33,6 +33,8 @@ class FconvMemory(Memory):
 
     values: Tensor = field(kw_only=True)  # (batch, source, dim): sqrt(length / 2) * (encoder output + its input)
 
+    BY_POSITION = (*Memory.BY_POSITION, "values")
+
 
 @dataclass(frozen=True)
 class FconvState(State):

@@ -5,13 +5,17 @@ With encoder states h_j and decoder states s_t, the weights a_tj are the softmax
     luong       the output layer reads tanh(W_s s_t + W_c sum_j a_tj h_j) (Luong et al. 2015, without b); with input
                 feeding the decoder reads this vector together with the next token
     two_layer   the output layer reads relu(W_1 [s_t; c_t]) with c_t = P sum_j a_tj h_j + p
+    linear      the output layer reads s_t + c_t
+
+Several heads have an A and b each. Their contexts are summed, or averaged, and then projected; or each is projected
+by a P and p of its own before. A GRU may stand in the place of an LSTM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +25,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from alignlens.corpora.symbols import PADDING_ID
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.embeddings import is_tied, token_tables
+from alignlens.models.recurrent import Layer, kind_of, layers_of, run
 from alignlens.models.settings import LstmSettings
 
 _EMBEDDING_STD = 1.0  # from a tenth of it, a small model needs several times as many updates
@@ -31,7 +36,7 @@ class LstmMemory(Memory):
     """Besides the encoder states, what the decoder starts from."""
 
     hidden: Tensor = field(kw_only=True)  # (batch, layer, hidden)
-    cell: Tensor = field(kw_only=True)  # (batch, layer, hidden)
+    cell: Tensor = field(kw_only=True)  # (batch, layer, hidden); of GRUs, which have no such state, (batch, layer, 0)
 
 
 @dataclass(frozen=True)
@@ -48,16 +53,22 @@ class Lstm(Seq2Seq):
         super().__init__()
         self.settings = settings
         dim, hidden, layers = settings.dim, settings.hidden, (settings.encoder_layers, settings.decoder_layers)
-        width, two_layer = hidden * (2 if settings.bidirectional else 1), settings.output == "two_layer"
+        width, luong = hidden * (2 if settings.bidirectional else 1), settings.output == "luong"
+        recurrent = nn.LSTM if settings.cell == "lstm" else nn.GRU
         self.source_table, self.target_table = token_tables(
             settings.embeddings, source_vocab, target_vocab, dim, PADDING_ID, _EMBEDDING_STD
         )
-        self.encoder = nn.LSTM(dim, hidden, layers[0], batch_first=True, bidirectional=settings.bidirectional)
+        self.encoder = recurrent(dim, hidden, layers[0], batch_first=True, bidirectional=settings.bidirectional)
         read = 2 * dim if settings.input_feeding else dim
-        self.decoder = nn.LSTM(read, hidden, layers[1], batch_first=True)
-        self.bilinear = nn.Linear(hidden, width, bias=two_layer)  # A and b
-        self.from_context = nn.Linear(width, dim, bias=two_layer)  # W_c, or P and p
-        self.inner = nn.Linear(hidden + dim if two_layer else hidden, dim, bias=two_layer)  # W_s, or W_1
+        self.decoder = recurrent(read, hidden, layers[1], batch_first=True)
+        # Heads lie side by side on the output axis of both: the first weights of each are those of a head by itself.
+        self.bilinear = nn.Linear(hidden, settings.heads * width, bias=not luong)  # A and b
+        if settings.attention == "uniform":
+            self.bilinear.requires_grad_(requires_grad=False)
+        projections = settings.heads if settings.head_projection == "own" else 1
+        self.from_context = nn.Linear(width, projections * dim, bias=not luong)  # W_c, or P and p
+        if settings.output != "linear":
+            self.inner = nn.Linear(hidden if luong else hidden + dim, dim, bias=not luong)  # W_s, or W_1
         self.output_dropout = nn.Dropout(settings.output_dropout)
         self.output = nn.Linear(dim, target_vocab)
         if is_tied(settings.embeddings):
@@ -88,10 +99,10 @@ class Lstm(Seq2Seq):
         """Returns the memory of source token vectors (batch, source, dim); there is no attention to trace."""
         lengths = mask.sum(1).cpu()
         if int(lengths.min()) == vectors.shape[1]:
-            states, final = _run(self.encoder, vectors)  # the same numbers by a faster kernel
+            states, *final = run(self.encoder, vectors)  # the same numbers by a faster kernel
         else:
             packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-            packed_states, final = _run(self.encoder, packed)
+            packed_states, *final = run(self.encoder, packed)
             states, _ = pad_packed_sequence(packed_states, batch_first=True, total_length=vectors.shape[1])
         hidden, cell = (self.initial(tensor) for tensor in final)
         return LstmMemory(vectors, mask, states, hidden=hidden, cell=cell)
@@ -102,17 +113,52 @@ class Lstm(Seq2Seq):
         if self.settings.input_feeding:
             states, recurrent, weights = self._decode_with_feeding(_own(memory), vectors, source)
         else:
-            initial = tuple(tensor.transpose(0, 1).contiguous() for tensor in (_own(memory).hidden, _own(memory).cell))
-            recurrent, _ = _run(self.decoder, vectors, initial)
-            context, weights = _attend(recurrent, source)
+            recurrent = self._recurrent(_own(memory), vectors)
+            context, weights = self._attend(recurrent, source)
             states = self.output_dropout(self.join(recurrent, context))
         return LstmDecoded(states, (self._named(memory, weights),) if trace else (), recurrent=recurrent)
 
     def join(self, recurrent: Tensor, context: Tensor) -> Tensor:
         """Returns what ``logits`` reads, (..., dim), of s_t (..., hidden) and attention output (..., dim)."""
+        if self.settings.output == "linear":
+            return recurrent + context
         if self.settings.output == "luong":
-            return torch.tanh(self.inner(recurrent) + context)
-        return torch.relu(self.inner(torch.cat((recurrent, context), -1)))
+            return self.activate(self.inner(recurrent) + context)
+        return self.activate(self.inner(torch.cat((recurrent, context), -1)))
+
+    def activate(self, summed: Tensor) -> Tensor:
+        """Returns what the last step of ``join`` makes of a sum of what states and context add."""
+        if self.settings.output == "linear":
+            return summed
+        tanh = self.settings.output == "luong" or self.settings.activation == "tanh"
+        return torch.tanh(summed) if tanh else torch.relu(summed)
+
+    def slopes(self, states: Tensor) -> Tensor:
+        """Returns the derivative of ``activate`` where it has given these states."""
+        if self.settings.output == "linear":
+            return torch.ones_like(states)
+        tanh = self.settings.output == "luong" or self.settings.activation == "tanh"
+        return 1 - states.square() if tanh else (states > 0).to(states.dtype)
+
+    def summands(self, memory: Memory, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what s_t adds, (batch, target, dim), and each source position, (batch, source, dim).
+
+        If all heads have the weights a_tj, the states that the output layer reads are ``activate`` of the first plus
+        the sum of a_tj times the second. The states s_t are those of the model's own weights.
+        """
+        recurrent = self.decode(memory, vectors).recurrent
+        context = self._contributions(memory.states).sum(1)
+        if self.settings.output == "linear":
+            return recurrent, context
+        if self.settings.output == "luong":
+            return self.inner(recurrent), context
+        of_state, of_context = self.inner.weight.tensor_split((self.settings.hidden,), 1)
+        return functional.linear(recurrent, of_state, self.inner.bias), context @ of_context.t()
+
+    def focused(self, memory: Memory, vectors: Tensor) -> Tensor:
+        """Returns the states (batch, target, source, dim) of all attention on one position: N reads [P h_l; s_t]."""
+        of_state, of_source = self.summands(memory, vectors)
+        return self.activate(of_state[:, :, None] + of_source[:, None])
 
     def logits(self, states: Tensor) -> Tensor:
         """Returns scores (..., vocabulary) of decoder states (..., dim)."""
@@ -135,7 +181,7 @@ class Lstm(Seq2Seq):
         gates = torch.addmm(bottom.gates(read), hidden[:, 0], bottom.recurrent.t())
         layers = self._climb(gates, list(zip(hidden.unbind(1), cell.unbind(1), strict=True)), upper)
         recurrent = layers[-1][0][:, None]
-        context, _ = _attend(recurrent, state.fixed)
+        context, _ = self._attend(recurrent, state.fixed)
         states = self.output_dropout(self.join(recurrent, context))
         running = [torch.stack(tensors, 1) for tensors in zip(*layers, strict=True)]
         if feed:
@@ -143,6 +189,11 @@ class Lstm(Seq2Seq):
         return LstmDecoded(states, recurrent=recurrent), replace(
             state, position=state.position + 1, running=tuple(running)
         )
+
+    def _recurrent(self, memory: LstmMemory, vectors: Tensor) -> Tensor:
+        """Returns s_t (batch, target, hidden) where they do not depend on what was attended to."""
+        initial = [tensor.transpose(0, 1).contiguous() for tensor in (memory.hidden, memory.cell)]
+        return cast("Tensor", run(self.decoder, vectors, initial)[0])
 
     def _decode_with_feeding(
         self, memory: LstmMemory, vectors: Tensor, source: tuple[Tensor, ...]
@@ -159,7 +210,7 @@ class Lstm(Seq2Seq):
             gates = torch.addmm(gates, torch.cat((feed, layers[0][0]), 1), from_before)
             layers = self._climb(gates, layers, upper)
             recurrent = layers[-1][0]
-            context, weights = _attend(recurrent[:, None], source)
+            context, weights = self._attend(recurrent[:, None], source)
             feed = self.output_dropout(self.join(recurrent, context[:, 0]))
             steps.append((feed, recurrent, weights[:, 0]))
         states, recurrent, weights = (torch.stack(tensors, 1) for tensors in zip(*steps, strict=True))
@@ -169,10 +220,11 @@ class Lstm(Seq2Seq):
         self, gates: Tensor, layers: Sequence[tuple[Tensor, Tensor]], upper: Sequence[Layer]
     ) -> list[tuple[Tensor, Tensor]]:
         """Returns hidden and cell state of every layer one position later; ``gates`` are the lowest layer's."""
-        above = [_cell(gates, layers[0][1])]
+        advance = kind_of(self.decoder).advance
+        above = [advance(gates, *layers[0])]
         for layer, (hidden, cell) in zip(upper, layers[1:], strict=True):
             read = functional.dropout(above[-1][0], self.settings.layer_dropout, self.training)
-            above.append(_cell(torch.addmm(layer.gates(read), hidden, layer.recurrent.t()), cell))
+            above.append(advance(torch.addmm(layer.gates(read), hidden, layer.recurrent.t()), hidden, cell))
         return above
 
     def initial(self, final: Tensor) -> Tensor:
@@ -180,7 +232,8 @@ class Lstm(Seq2Seq):
 
         Two directions are averaged. The topmost layers belong together where the numbers of layers differ.
         """
-        by_layer = final.view(self.settings.encoder_layers, -1, *final.shape[1:]).mean(1).transpose(0, 1)
+        layers = self.settings.encoder_layers
+        by_layer = final.view(layers, len(final) // layers, *final.shape[1:]).mean(1).transpose(0, 1)
         return by_layer[:, self.initial_layers()]
 
     def initial_layers(self) -> list[int]:
@@ -188,62 +241,65 @@ class Lstm(Seq2Seq):
         surplus = self.settings.encoder_layers - self.settings.decoder_layers
         return [max(0, surplus + layer) for layer in range(self.settings.decoder_layers)]
 
-    def _source(self, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns what every position needs of the source, ready for ``_attend``: both matrices folded in once.
+    def keys(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns what s_t is compared with, (batch, head * source, hidden), and what is added, (batch, head * source).
 
-        Keys (batch, source, hidden) with A s_t . h_j = s_t . key_j; offsets (batch, 1, source) with b . h_j, minus
-        infinity at padding; and what each position adds to the attention output (batch, source, dim): the weights
-        sum to one, so a bias may be added to each.
+        A s_t . h_j is s_t . key_j, so A is folded in once for all positions of the target; b . h_j is added to it.
+        Uniform attention compares with nothing.
         """
-        keys = memory.states @ self.bilinear.weight
+        heads, (batch, source, width) = self.settings.heads, states.shape
+        if self.settings.attention == "uniform":
+            nothing = states.new_zeros(batch, heads * source)
+            return nothing[..., None].expand(-1, -1, self.settings.hidden), nothing
+        if heads == 1:
+            keys, bias = states @ self.bilinear.weight, self.bilinear.bias
+            return keys, keys.new_zeros(keys.shape[:2]) if bias is None else states @ bias
+        keys = states[:, None] @ self.bilinear.weight.view(heads, width, -1)
         if self.bilinear.bias is None:
-            offsets = memory.states.new_zeros(memory.mask.shape)
-        else:
-            offsets = memory.states @ self.bilinear.bias
-        offsets = offsets.masked_fill(~memory.mask, float("-inf"))[:, None]
-        return keys, offsets, cast("Tensor", self.from_context(memory.states))
+            return keys.flatten(1, 2), keys.new_zeros(batch, heads * source)
+        offsets = states @ self.bilinear.bias.view(heads, width).t()
+        return keys.flatten(1, 2), offsets.transpose(1, 2).flatten(1)
+
+    def _source(self, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns what every position needs of the source, ready for ``_attend``, heads one after the other.
+
+        Keys (batch, head * source, hidden); offsets (batch, 1, head * source), minus infinity at padding; and what
+        each position adds to the attention output, (batch, head * source, dim).
+        """
+        keys, offsets = self.keys(memory.states)
+        padding = ~memory.mask.repeat(1, self.settings.heads)
+        offsets = offsets.masked_fill(padding, float("-inf"))[:, None]
+        return keys, offsets, self._contributions(memory.states).flatten(1, 2)
+
+    def _contributions(self, states: Tensor) -> Tensor:
+        """Returns (batch, head, source, dim): the weights of a head sum to one, so its bias may be added to each."""
+        heads, mean = self.settings.heads, self.settings.head_contexts == "mean"
+        if heads == 1:
+            return cast("Tensor", self.from_context(states))[:, None]
+        if self.settings.head_projection == "own":
+            by_head = self.from_context(states).unflatten(-1, (heads, -1)).transpose(1, 2)
+        else:  # one bias for all heads together
+            weight, bias = self.from_context.weight, self.from_context.bias
+            share = bias if bias is None or mean else bias / heads
+            by_head = functional.linear(states, weight, share)[:, None].expand(-1, heads, -1, -1)
+        return cast("Tensor", by_head / heads if mean else by_head)
+
+    def _attend(self, recurrent: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """Returns the attention output (batch, target, dim) and weights (batch, target, head, source) of s_t."""
+        keys, offsets, contributions = source
+        scores = torch.baddbmm(offsets, recurrent, keys.transpose(1, 2))
+        weights = torch.softmax(scores.view(*scores.shape[:2], self.settings.heads, -1), -1)
+        return torch.bmm(weights.flatten(2), contributions), weights
 
     def _named(self, memory: Memory, weights: Tensor) -> Attention:
-        layer = self.from_context
-        return Attention(weights[:, None], memory.states[:, None], layer.weight.t()[None], layer.bias)
-
-
-class Layer:
-    """The parameters of one layer of an ``nn.LSTM``, whose four gates are input, forget, new content, output."""
-
-    def __init__(self, weights: Sequence[Tensor]) -> None:
-        self.input, self.recurrent, *biases = weights
-        self.bias = biases[0] + biases[1]
-
-    def gates(self, read: Tensor) -> Tensor:
-        """Returns what the layer's input adds to its gates (rows, 4 hidden)."""
-        return functional.linear(read, self.input, self.bias)
-
-
-def layers_of(lstm: nn.LSTM) -> list[Layer]:
-    """Returns the layers from the lowest; of a layer with two directions, the forward one first."""
-    return [Layer(weights) for weights in cast("list[list[Tensor]]", lstm.all_weights)]
-
-
-def _run(lstm: nn.LSTM, inputs: Any, initial: tuple[Tensor, ...] | None = None) -> Any:
-    """Returns what the fused layers return; on a CPU in full precision, since few processors have them in another."""
-    with torch.autocast("cpu", enabled=False):
-        return lstm(inputs, initial)
-
-
-def _cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the next hidden and cell state (rows, hidden) of gates (rows, 4 hidden) before their non-linearity."""
-    admit, keep, content, show = gates.chunk(4, 1)
-    cell = torch.sigmoid(keep) * cell + torch.sigmoid(admit) * torch.tanh(content)
-    return torch.sigmoid(show) * torch.tanh(cell), cell
-
-
-def _attend(recurrent: Tensor, source: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Returns the attention output (batch, target, dim) and weights (batch, target, source) of s_t."""
-    keys, offsets, contributions = source
-    scores = torch.baddbmm(offsets, recurrent, keys.transpose(1, 2))
-    weights = torch.softmax(scores, -1)
-    return torch.bmm(weights, contributions), weights
+        layer, heads = self.from_context, self.settings.heads
+        share = 1 / heads if self.settings.head_contexts == "mean" else 1.0
+        projection: Tensor = layer.weight.view(-1, self.settings.dim, layer.in_features).transpose(1, 2)
+        bias: Tensor | None = layer.bias
+        if bias is not None and self.settings.head_projection == "own":
+            bias = share * bias.view(heads, -1).sum(0)
+        values = memory.states[:, None].expand(-1, heads, -1, -1)
+        return Attention(weights.transpose(1, 2), values, share * projection.expand(heads, -1, -1), bias)
 
 
 def _own(memory: Memory) -> LstmMemory:

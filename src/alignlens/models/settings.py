@@ -79,17 +79,42 @@ class LstmSettings(ArchitectureSettings):
     """Recurrent encoder and decoder with bilinear attention.
 
     ``output: luong`` is tanh(W [context; state]) then the output layer, as in Ding et al. 2019;
-    ``output: two_layer`` is W2 relu(W1 [state; P context]) as in Snell et al. 2021.
+    ``output: two_layer`` is W2 relu(W1 [state; P context]) as in Snell et al. 2021, and
+    ``output: linear`` is W (state + P context) as in appendix A.1 of the same.
     """
 
     hidden: int = setting(256, "Width of the recurrent states, per direction.", *_WIDTH)
+    cell: Literal["lstm", "gru"] = setting("lstm", "Recurrent cells of encoder and decoder.")
     bidirectional: bool = setting(False, "Whether the encoder also reads backwards.")
     input_feeding: bool = setting(True, "Whether the decoder also reads its last attentional output.")
-    output: Literal["luong", "two_layer"] = setting(
-        "luong", "One tanh layer over context and state (luong), or a hidden ReLU layer as in Snell et al. (two_layer)."
+    output: Literal["luong", "two_layer", "linear"] = setting(
+        "luong",
+        "One tanh layer over context and state (luong), a hidden layer as in Snell et al. (two_layer), "
+        "or the sum of both and no layer (linear).",
+    )
+    activation: Literal["relu", "tanh"] = setting("relu", "Of the hidden layer of output two_layer.")
+    attention: Literal["bilinear", "uniform"] = setting(
+        "bilinear", "Learned weights (bilinear), or the same weight at every source position, frozen (uniform)."
+    )
+    heads: int = setting(1, "Attention heads, each as wide as the states.", Limits(1, 1024), "each has its own weights")
+    head_contexts: Literal["sum", "mean"] = setting("sum", "What the contexts of several heads become.")
+    head_projection: Literal["shared", "own"] = setting(
+        "shared", "Contexts are put together and projected (shared), or each has a projection of its own (own)."
     )
     layer_dropout: float = setting(0.0, "Dropout between recurrent layers.", _SHARE)
     output_dropout: float = setting(0.1, "Dropout on what the output layer reads.", _SHARE)
+
+    def __post_init__(self) -> None:
+        if self.output == "linear" and self.dim != self.hidden:
+            raise ConfigError(
+                f"model.output: linear adds context and state, so hidden must be dim; here it is {self.hidden}, and "
+                f"dim is {self.dim}. Make them equal."
+            )
+        if self.activation != "relu" and self.output != "two_layer":
+            raise ConfigError(
+                f"model.activation: output {self.output} has no hidden layer to choose {self.activation} for. Leave it "
+                "out, or set output to two_layer."
+            )
 
 
 @dataclass(frozen=True)
@@ -115,6 +140,16 @@ class FconvSettings(ArchitectureSettings):
     def positions(self) -> int | None:
         """Those that were learned."""
         return self.max_positions
+
+
+@dataclass(frozen=True)
+class BagOfWordsSettings(ArchitectureSettings):
+    """The proxy of Snell et al. 2021: the mean of the source vectors, and an output layer."""
+
+    # Nothing that it could be told: it has no layers, and no vectors of target tokens.
+    encoder_layers: int = 1
+    decoder_layers: int = 1
+    embeddings: Sharing = "separate"
 
 
 @dataclass(frozen=True)
@@ -144,10 +179,17 @@ def _fconv() -> Callable[[Any, int, int], Seq2Seq]:
     return Fconv
 
 
+def _bag_of_words() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.bag_of_words import BagOfWords
+
+    return BagOfWords
+
+
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture("Transformer", TransformerSettings, _transformer),
     "lstm": Architecture("LSTM", LstmSettings, _lstm),
     "fconv": Architecture("FConv", FconvSettings, _fconv),
+    "bag_of_words": Architecture("Bag of words", BagOfWordsSettings, _bag_of_words),
 }
 
 

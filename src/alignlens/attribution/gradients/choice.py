@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from alignlens.attribution.gradients.autograd import AutogradGradients
+from alignlens.attribution.gradients.bag_of_words import BagOfWordsGradients
 from alignlens.attribution.gradients.contract import SourceGradients
 from alignlens.attribution.gradients.fconv import FconvGradients
 from alignlens.attribution.gradients.lstm import LstmGradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.attribution.gradients.transformer_compiled import CompiledTransformerGradients, can_compute
+from alignlens.models.bag_of_words import BagOfWords
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.fconv import Fconv
 from alignlens.models.lstm import Lstm
@@ -22,7 +24,12 @@ def _transformer(model: Transformer, true_gradient: bool) -> SourceGradients[Any
 
 
 def _lstm(model: Lstm, true_gradient: bool) -> SourceGradients[Any]:
-    return LstmGradients(model)
+    plain = model.settings.heads == 1 and model.settings.cell == "lstm"
+    return LstmGradients(model) if plain else AutogradGradients(model, true_gradient)
+
+
+def _bag_of_words(model: BagOfWords, true_gradient: bool) -> SourceGradients[Any]:
+    return BagOfWordsGradients(model)
 
 
 def _fconv(model: Fconv, true_gradient: bool) -> SourceGradients[Any]:
@@ -35,6 +42,7 @@ EXPLICIT: dict[type[Seq2Seq], Callable[[Any, bool], SourceGradients[Any]]] = {
     Transformer: _transformer,
     Lstm: _lstm,
     Fconv: _fconv,
+    BagOfWords: _bag_of_words,
 }
 
 

@@ -19,7 +19,8 @@ from torch.nn import functional
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
 from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, run_over, take
 from alignlens.models.contract import Attention
-from alignlens.models.lstm import Lstm, layers_of
+from alignlens.models.lstm import Lstm
+from alignlens.models.recurrent import layers_of
 
 _PAIRS = 512  # pairs of row and position that go backward together: enough for full speed, few enough for memory
 
@@ -60,18 +61,20 @@ class _Block:
 
 
 class LstmGradients(SourceGradients[LstmForward]):
-    """Reads the model's weights once: it is for a model that is not trained meanwhile."""
+    """Reads the model's weights once: it is for a model that is not trained meanwhile. It knows one head of LSTMs."""
 
     @torch.no_grad()
     def __init__(self, model: Lstm) -> None:
         self._model, self._feeding = model, model.settings.input_feeding
-        self._luong = model.settings.output == "luong"
+        self._added = model.settings.output != "two_layer"  # the context, as it is, to what the state gives
         self._directions = 2 if model.settings.bidirectional else 1
         self._dim, self._hidden = model.settings.dim, model.settings.hidden
         self._encoder, self._decoder = layers_of(model.encoder), layers_of(model.decoder)
         self._from_feed = self._decoder[0].input[:, self._dim :].contiguous()
-        self._from_state = model.inner.weight[:, : self._hidden].contiguous()
-        self._from_attended = model.inner.weight[:, self._hidden :].contiguous()  # empty for luong
+        linear = model.settings.output == "linear"
+        inner = torch.eye(self._hidden).to(self._from_feed) if linear else model.inner.weight
+        self._from_state = inner[:, : self._hidden].contiguous()
+        self._from_attended = inner[:, self._hidden :].contiguous()  # empty where the context is added
 
     @torch.no_grad()
     def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> LstmForward:
@@ -95,7 +98,7 @@ class LstmGradients(SourceGradients[LstmForward]):
             (Attention(weights[:, None], memory[:, None], projection.weight.t()[None], projection.bias),),
             lengths=lengths,
             memory=memory,
-            queries=model.bilinear(decoder[-1].hidden.transpose(0, 1)),
+            queries=self._queries(decoder[-1].hidden.transpose(0, 1)),
             encoder=tuple(encoder),
             decoder=tuple(decoder),
         )
@@ -108,15 +111,18 @@ class LstmGradients(SourceGradients[LstmForward]):
             vectors = self._encoder_backward(block, d_memory, d_hidden, d_cell)
             yield Gradients(block.rows, block.positions.t(), vectors.transpose(0, 1))
 
+    def _queries(self, recurrent: Tensor) -> Tensor:
+        """Returns what encoder states are compared with, (row, target, width); nothing for uniform weights."""
+        queries: Tensor = self._model.bilinear(recurrent)
+        return torch.zeros_like(queries) if self._model.settings.attention == "uniform" else queries
+
     def _decode(
         self, memory: Tensor, mask: Tensor, prefix: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, list[Steps]]:
         """Returns states, attention weights, and the steps of all layers."""
         model, bottom = self._model, self._decoder[0]
-        offsets = memory.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))[:, None]
-        keys, contributions = memory @ model.bilinear.weight, model.from_context(memory)
-        if model.bilinear.bias is not None:
-            offsets = offsets + (memory @ model.bilinear.bias)[:, None]
+        keys, offsets = model.keys(memory)
+        offsets, contributions = offsets.masked_fill(~mask, float("-inf"))[:, None], model.from_context(memory)
         gates = functional.linear(prefix.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias)
         layers = [
             Steps.plan(torch.empty_like(gates) if number else gates, (hidden[:, number], cell[:, number]), False, None)
@@ -163,9 +169,9 @@ class LstmGradients(SourceGradients[LstmForward]):
             active=(last_of_slot >= places[:, None]).sum(1).tolist(),
             starts=[(flat == place).nonzero()[:, 0] for place in range(count)],
             cotangents=cotangents[rows, positions.clamp(min=0)].flatten(0, 1),
-            join_slopes=1 - states.square() if self._luong else (states > 0).to(states.dtype),
+            join_slopes=model.slopes(states),
             weights=take(forward.cross[0].weights, rows)[:, 0, :count],
-            keys=memory @ model.bilinear.weight,
+            keys=model.keys(memory)[0],
             contributions=model.from_context(memory),
             queries=take(forward.queries, rows)[:, :count],
             lengths=take(forward.lengths, rows),
@@ -196,7 +202,7 @@ class LstmGradients(SourceGradients[LstmForward]):
                 d_feed.index_copy_(0, starts, block.cotangents[starts])
                 d_joined = (d_feed[:pairs].view(active, rows, -1) * block.join_slopes[:, step]).view(pairs, -1)
                 d_hidden[-1][:pairs].addmm_(d_joined, self._from_state)
-                d_attended = d_joined if self._luong else d_joined @ self._from_attended
+                d_attended = d_joined if self._added else d_joined @ self._from_attended
                 d_hidden[-1][:pairs].view(active, rows, -1).add_(
                     attention.step(step, d_attended.view(active, rows, -1))
                 )
@@ -223,7 +229,7 @@ class LstmGradients(SourceGradients[LstmForward]):
         numbers = torch.arange(rows, device=block.rows.device)[:, None]
         join_slopes = block.join_slopes[numbers, block.pair_positions].transpose(0, 1)
         d_joined = (block.cotangents.view(slots, rows, -1) * join_slopes).flatten(0, 1)
-        d_attended = d_joined if self._luong else d_joined @ self._from_attended
+        d_attended = d_joined if self._added else d_joined @ self._from_attended
         weights = block.weights[numbers, block.pair_positions].transpose(1, 2)  # (row, source, slot)
         d_weights = torch.bmm(block.contributions, d_attended.view(slots, rows, -1).permute(1, 2, 0))
         d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdim=True))

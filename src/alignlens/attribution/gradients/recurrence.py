@@ -12,7 +12,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from alignlens.models.lstm import Layer
+from alignlens.models.recurrent import Layer
 
 _CELL_GATES, _SHOW_GATE, _SHOWN, _KEPT = slice(0, 3), 3, 4, 5
 

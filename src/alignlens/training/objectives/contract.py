@@ -94,7 +94,7 @@ class Objective(nn.Module, ABC):
 
     def players(self, model: Seq2Seq) -> dict[str, Player]:
         """Returns who learns, by name; the loss of the first is told as the training loss. No parameter twice."""
-        return {"model": Player(tuple(model.parameters()))}
+        return {"model": Player(tuple(each for each in model.parameters() if each.requires_grad))}
 
     def count(self, batch: Batch) -> int:
         """Returns what the losses of a batch are divided by, known before it is computed: its labels."""

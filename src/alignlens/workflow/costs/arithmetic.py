@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.errors import ConfigError
-from alignlens.models.settings import FconvSettings, LstmSettings, TransformerSettings
+from alignlens.models.settings import BagOfWordsSettings, FconvSettings, LstmSettings, TransformerSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ class Formula(NamedTuple):
 
     passes: Callable[[Any, int, float, float], Passes]  # settings, vocabulary, source and target positions
     layer_weights: Callable[[Any], int]  # without the tables of embeddings
+    tables: int | None = None  # of embeddings, where ``embeddings`` does not say how many
 
 
 def passes(settings: ArchitectureSettings, vocabulary: int, source: float, target: float) -> Passes:
@@ -55,8 +56,9 @@ def passes(settings: ArchitectureSettings, vocabulary: int, source: float, targe
 
 def weights(settings: ArchitectureSettings, vocabulary: int) -> int:
     """Returns the number of weights; biases and norms, a hundredth of them, are left out."""
-    tables = {"separate": 3, "shared": 2, "tied": 2, "shared_tied": 1}[settings.embeddings]
-    return int(tables * vocabulary * settings.dim + _formula(settings).layer_weights(settings))
+    formula = _formula(settings)
+    tables = formula.tables or {"separate": 3, "shared": 2, "tied": 2, "shared_tied": 1}[settings.embeddings]
+    return int(tables * vocabulary * settings.dim + formula.layer_weights(settings))
 
 
 def _formula(settings: ArchitectureSettings) -> Formula:
@@ -76,9 +78,10 @@ def _transformer_weights(settings: TransformerSettings) -> int:
 
 
 def _lstm_weights(settings: LstmSettings) -> int:
-    dim, width = settings.dim, _lstm_width(settings)
-    inner = settings.hidden + (dim if settings.output == "two_layer" else 0)
-    return _lstm_encoder(settings) + _lstm_decoder(settings) + width * (settings.hidden + dim) + inner * dim
+    heads, width = settings.heads, _lstm_width(settings)
+    projections = heads if settings.head_projection == "own" else 1
+    attention = width * (heads * settings.hidden + projections * settings.dim)
+    return _lstm_encoder(settings) + _lstm_decoder(settings) + attention + _lstm_inner(settings)
 
 
 def _fconv_weights(settings: FconvSettings) -> int:
@@ -112,23 +115,34 @@ def _lstm_width(settings: LstmSettings) -> int:
     return settings.hidden * (2 if settings.bidirectional else 1)
 
 
+def _lstm_inner(settings: LstmSettings) -> int:
+    """Returns the weights between the recurrent states and the output layer, besides the context's."""
+    dim, hidden = settings.dim, settings.hidden
+    return {"luong": hidden * dim, "two_layer": (hidden + dim) * dim, "linear": 0}[settings.output]
+
+
+def _lstm_gates(settings: LstmSettings) -> int:
+    """Returns how many gates a recurrent unit has."""
+    return 4 if settings.cell == "lstm" else 3
+
+
 def _lstm_encoder(settings: LstmSettings) -> int:
     """Returns the weights that an encoder position goes through."""
     width, hidden = _lstm_width(settings), settings.hidden
-    return 4 * width * (settings.dim + hidden + (settings.encoder_layers - 1) * (width + hidden))
+    read = settings.dim + hidden + (settings.encoder_layers - 1) * (width + hidden)
+    return _lstm_gates(settings) * width * read
 
 
 def _lstm_decoder(settings: LstmSettings) -> int:
     """Returns the recurrent weights that a decoder position goes through."""
     hidden, read = settings.hidden, settings.dim * (2 if settings.input_feeding else 1)
-    return 4 * hidden * (read + hidden + (settings.decoder_layers - 1) * 2 * hidden)
+    return _lstm_gates(settings) * hidden * (read + hidden + (settings.decoder_layers - 1) * 2 * hidden)
 
 
 def _lstm(settings: LstmSettings, vocabulary: int, source: float, target: float) -> Passes:
     dim, hidden, width = settings.dim, settings.hidden, _lstm_width(settings)
-    inner = (hidden + dim if settings.output == "two_layer" else hidden) * dim
-    looked_up = source * width * (hidden + dim)
-    position = _lstm_decoder(settings) + inner + source * (hidden + dim)
+    looked_up = source * settings.heads * width * (hidden + dim)
+    position = _lstm_decoder(settings) + _lstm_inner(settings) + source * settings.heads * (hidden + dim)
     back = target / 2 if settings.input_feeding else 1
     return Passes(
         encoder=source * _lstm_encoder(settings),
@@ -157,9 +171,25 @@ def _fconv(settings: FconvSettings, vocabulary: int, source: float, target: floa
     )
 
 
+def _bag_of_words_weights(settings: BagOfWordsSettings) -> int:
+    return 0
+
+
+def _bag_of_words(settings: BagOfWordsSettings, vocabulary: int, source: float, target: float) -> Passes:
+    return Passes(
+        encoder=0.0,
+        decoder=source * settings.dim,
+        output=target * settings.dim * vocabulary,
+        start=source * settings.dim,
+        encoder_steps=0,
+        decoder_steps=1,
+    )
+
+
 #: By the settings of the architecture: one entry each.
 FORMULAS: dict[type[ArchitectureSettings], Formula] = {
     TransformerSettings: Formula(_transformer, _transformer_weights),
     LstmSettings: Formula(_lstm, _lstm_weights),
     FconvSettings: Formula(_fconv, _fconv_weights),
+    BagOfWordsSettings: Formula(_bag_of_words, _bag_of_words_weights, tables=2),  # of the source, and the output layer
 }

@@ -116,10 +116,10 @@ class ModelWork:
         """Returns the passes that methods need of a text together, all noisy copies drawn."""
         sweeps = list(by_noise(map(parse, methods)).values())
         each = []
-        for (_, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+        for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
             amount = NOTHING
             for sweep in sweeps:
-                amount = amount.plus(self._copy(sweep, written, found), max(map(copies_of, sweep)))
+                amount = amount.plus(self._copy(sweep, read, written, found), max(map(copies_of, sweep)))
             each.append(amount)
         return self._mean(text, each)
 
@@ -129,13 +129,14 @@ class ModelWork:
         sizes = [written * (len(methods) * read + explained * written) for read, written in text.sentences(self.turned)]
         return _BYTES * text.pairs * sum(sizes) / len(sizes)
 
-    def _copy(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
+    def _copy(self, sweep: Sequence[Method], source: float, target: float, found: Passes) -> Amount:
         """Returns what one copy of a sentence costs."""
         own = [declared for method in sweep if isinstance(declared := method.spec.passes, OwnPasses)]
         amount = self._shared(sweep, target, found) if len(own) < len(sweep) else NOTHING
         for declared in own:
-            starts = declared.backward * target
-            amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start, starts))
+            starts, decoded = declared.backward * target, declared.decoder_by_source * source
+            asked = decoded * (found.decoder + found.output) + declared.output * found.output
+            amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start + asked, starts))
         return amount
 
     def _shared(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:

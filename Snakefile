@@ -30,6 +30,7 @@ include: "rules/attribution.smk"
 include: "rules/shards.smk"
 include: "rules/cost.smk"
 include: "rules/encoders.smk"
+include: "rules/learning.smk"
 include: "rules/studies.smk"
 include: "rules/report.smk"
 

@@ -15,6 +15,7 @@ from alignlens.io.locks import release_stale_locks
 from alignlens.io.typed import written
 from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
+from alignlens.workflow.learning_plan import AskedModel
 from alignlens.workflow.plan import SIDES, Plan
 from alignlens.workflow.settings import load_settings, read_config
 from alignlens.results import paths
@@ -57,6 +58,10 @@ wildcard_constraints:
     seed="[0-9]+",
     weights=f"{FINAL}|[0-9]+",
     decoding=f"{FORCED}|{FREE}",
+    corpus="|".join(plan.learning.corpora()) or "(?!)",
+    classifier="|".join({name for _, name in plan.learning.classifiers}) or "(?!)",
+    task="|".join({task for task, _ in plan.learning.agreements}) or "(?!)",
+    toy="|".join(plan.learning.toys) or "(?!)",
 
 
 def at(pattern, **names):
@@ -127,6 +132,17 @@ def attributed(place, text=paths.TOKENS, translation=paths.TRANSLATED_TOKENS):
         return plan.path(translation, **wildcards) if own else given(text, wildcards, wildcards.split, place)
 
     return path
+
+
+def question(wildcards):
+    """Returns what the wildcards' model is asked at all its checkpoints."""
+    names = {key: wildcards[key] for key in AskedModel._fields}
+    return plan.learning.trajectories[AskedModel(**{**names, "seed": int(wildcards.seed)})]
+
+
+def compared(wildcards):
+    """Returns the folders whose agreement the wildcards ask for, by option."""
+    return plan.learning.compared(wildcards.task, wildcards.split)
 
 
 def attributed_links(wildcards, place):

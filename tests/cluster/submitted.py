@@ -12,11 +12,14 @@ from pathlib import Path
 from slurm import Slurm
 from throwaway import TINY, Workspace, environment, kill_group
 
+ONE_TASK = {"translation": False, "classification": [], "toys": dict.fromkeys(TINY["studies"]["snell2021"]["toys"])}
+ONE_TASK["toys"] |= {"control": TINY["studies"]["snell2021"]["toys"]["control"]}
 # One model and one aligner: a job on a cluster starts Snakemake once for itself and once for each of its steps.
 SMALL = {
     **TINY,
     "models": {**TINY["models"], "lstm": None},
     "aligners": [{"name": "fast_align", "text": "offline"}],
+    "studies": {**TINY["studies"], "snell2021": {**TINY["studies"]["snell2021"], **ONE_TASK}},
 }
 #: Ends at the memory limit the first time, and has room enough the second.
 HUNGRY = "model_encoder"

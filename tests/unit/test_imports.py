@@ -22,7 +22,7 @@ REGISTRIES = {
     "training.settings", "training.presets", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
     "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",
-    "tracking.settings",
+    "tracking.settings", "classification.settings", "toys.settings", "corpora.labelled",
 }  # fmt: skip
 WORKFLOW = "workflow"
 SETTINGS = {

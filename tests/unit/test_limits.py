@@ -136,7 +136,7 @@ def test_no_number_of_a_model_is_out_of_range_in_a_configuration_or_on_the_comma
     project: Path, part: str
 ) -> None:
     presets = Presets.load(project / "config/models.yaml")
-    preset = presets.get("demo_lstm" if part == "training" else f"demo_{part}", "")
+    preset = presets.get({"training": "demo_lstm", "bag_of_words": "demo_snell_proxy"}.get(part, f"demo_{part}"), "")
     where = "training" if part == "training" else "model"
     good = {"architecture": preset.architecture, "model": {**preset.model}, "training": {**preset.training}}
     check_recipe(good, "--settings")

@@ -56,7 +56,9 @@ def test_the_summary_lists_the_models(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(project)
-    (tmp_path / "mine.yaml").write_text("models: {lstm: null, fconv: null}\nseeds: [3, 5]\ndirections: forward\n")
+    (tmp_path / "mine.yaml").write_text(
+        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\ndirections: forward\nstudies: {snell2021: null}\n"
+    )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
     assert main(arguments) == 0
     told = capsys.readouterr().out

@@ -97,7 +97,9 @@ def test_compared_are_the_plain_methods_and_those_the_configuration_names(projec
     more = {"sigma": 0.1, "samples": 5, "methods": ["attention,layer=0,head=1"]}
     asked = plan(project, attribution=more).attribution
     noisy = {"smoothed_attention", "li_smoothgrad", "ding_smoothgrad"}
-    expected = [f"{name},sigma=0.1,n=5" if name in noisy else name for name in METHODS]
+    there = [name for name, spec in METHODS.items() if spec.supports("transformer")]
+    assert set(METHODS) - set(there) == {"optimal_attention"}
+    expected = [f"{name},sigma=0.1,n=5" if name in noisy else name for name in there]
     assert asked.compared("demo", "wide") == [expected[0], "attention,layer=0,head=1", *expected[1:]]
     # Methods that no study asks for, as norms once, are there to be compared, with the reference only.
     assert set(expected) <= set(asked.methods(asking("wide", "forced")))
@@ -209,8 +211,8 @@ def test_the_summary_counts_methods_and_jobs(
 ) -> None:
     monkeypatch.chdir(project)
     (tmp_path / "mine.yaml").write_text(
-        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: {ding2019: null, kobayashi2020: null}\n"
-        "attribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
+        "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: {ding2019: null, kobayashi2020: null, "
+        "snell2021: null}\nattribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
     )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
     assert main(arguments) == 0
@@ -220,7 +222,7 @@ def test_the_summary_counts_methods_and_jobs(
     assert "study" not in told
     assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["studies"] == ["ding2019", "kobayashi2020"]
+    assert summary["studies"] == ["ding2019", "kobayashi2020", "snell2021"]
     folder = f"{tmp_path}/demo/encoders"
     assert summary["encoders"] == [f"{folder}/minilm", f"{folder}/demo/xa-xb/transformer/1"]
     assert [(entry["model"], entry["split"], entry["decoding"]) for entry in summary["attributions"]] == [

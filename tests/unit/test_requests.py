@@ -91,7 +91,7 @@ def test_nobody_else_asks_it_anything(plan_of: Callable[..., Plan]) -> None:
     assert runs == [Attribution("demo", "own", seed, "final", "test", "forced") for seed in (1, 2)]
     assert plan.attribution.methods(runs[0]) == ["attention"]
     assert not any("/own/" in path for path in plan.attribution.costs())
-    first, second = studies()
+    first, second = plan.settings.studies
     assert plan.attribution.studies_of(runs[0]) == [first]
     assert plan.attribution.studies_of(runs[0]._replace(model="shared")) == [second]
     assert any("/own/" in path for path in plan.studies.inputs(first))

@@ -12,6 +12,7 @@ from alignlens.attribution.settings import AttributionSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.studies.registry import studies
 from alignlens.workflow.configuration import config_schema
+from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings, read_config
 
 MINIMAL = {"preset": "mine", "datasets": ["demo"]}
@@ -157,7 +158,7 @@ def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inh
     assert (demo.directions, demo.seeds, list(demo.studies)) == ("both", (1,), list(studies()))
     for path in sorted((project / "config" / "presets").glob("*.yaml")):
         settings = load_settings(read_config([base, path]), project)
-        assert settings.models, path.stem
+        assert Plan.of(settings).requested.models, path.stem
         assert not [run.preset for run in settings.models if run.preset.startswith("demo_")], path.stem
 
 

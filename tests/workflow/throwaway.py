@@ -23,6 +23,7 @@ from alignlens.io.locks import held
 Run = dict[str, Any]
 PARTS = ("Snakefile", "rules", "config", "envs", "profiles", "report", "src")
 BRIEFLY = {"max_updates": 30, "validate_every": 15}
+COPY = {"dim": 8, "hidden": 8, "batch": 4, "steps": 10, "evaluate_samples": 20, "seeds": 2}
 TINY: dict[str, Any] = {
     "preset": "tiny",
     "datasets": ["tiny"],
@@ -44,6 +45,24 @@ TINY: dict[str, Any] = {
     "studies": {
         "ding2019": {"sigmas": [0.15], "samples_curve": [1, 3], "noise_seeds": [1]},
         "kobayashi2020": {"encoders": {"models": {"minilm": "minilm"}, "sequences": 4}},
+        "snell2021": {
+            "checkpoints": [0, 10, 20],
+            "training": {"max_updates": 20, "validate_every": 10},
+            "train_items": 10,
+            "dev_items": 20,
+            "classifier_seeds": [1, 2],
+            "classifier_checkpoints": [0, 10],
+            "classifier": {"model": {"embedding": 8, "hidden": 8}, "training": {"updates": 20}},
+            "proxy": {"model": {"embedding": 8}, "training": {"epochs": 1}},
+            "toys": {
+                "permutation": {**COPY, "words": 4},
+                "control": {**COPY, "words": 4, "pool": 6},
+                "keyword": {**COPY, "words": 6, "near_end": 2},
+                "mixture": None,
+                "permuted_copy": None,
+                "heads": None,
+            },
+        },
     },
     "attribution": {
         "samples": 3,
@@ -107,7 +126,9 @@ class Workspace:
         patterns += ("translations/**/test.pieces", "translations/**/test.tokens/*.bin", "tokens/**/*.bin")
         patterns += ("attributions/**/matrices/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
         patterns += ("attributions/**/sentences.npz",)
-        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv")
+        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv", "snell2021/*.csv")
+        patterns += ("trajectories/**/*.f32", "classification/**/*.f32", "classification/**/weights.safetensors")
+        patterns += ("agreement/**/agreement.json", "toys/*.json", "counts/**/*.json")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}

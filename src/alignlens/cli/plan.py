@@ -77,7 +77,7 @@ def _print_runs(summary: Mapping[str, Any]) -> None:
     print(f"  subwords: {subwords['kind']} BPE, {subwords['vocab']:,} pieces")
     for model in summary["models"]:
         directions = "both directions" if model["directions"] == "both" else "forward only"
-        seeds = f"seed{'s' if len(model['seeds']) > 1 else ''} {', '.join(map(str, model['seeds']))}"
+        seeds = _seeds(model["seeds"])
         print(f"  model {model['name']} ({model['preset']}): {model['architecture']}, {directions}, {seeds}")
     for aligner in summary["aligners"]:
         size = "all pairs" if aligner["size"] == "all" else f"first {int(aligner['size']):,} pairs"
@@ -91,9 +91,17 @@ def _print_runs(summary: Mapping[str, Any]) -> None:
         )
     for folder in summary["encoders"]:
         print(f"  encoder {folder.removeprefix(summary['results'] + '/encoders/')}")
+    for classifier in summary["classifiers"]:
+        print(f"  classifier {classifier['name']} of {classifier['texts']}, {_seeds(classifier['seeds'])}")
+    if toys := [toy["name"] for toy in summary["toys"]]:
+        print(f"  generated tasks: {', '.join(toys)}")
     for study in summary["studies"]:
         print(f"  study {study}: {summary['results']}/{study}/")
     print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _occasion(asked: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ class Configuration(PlainSettings):
     )
     studies: dict[str, Any] = setting(
         {},
-        "The papers' studies that the pipeline ends in; each needs a dataset with gold links. What may be set for a "
+        "The papers' studies that the pipeline ends in; most need a dataset with gold links. What may be set for a "
         "study is written in its folder, src/alignlens/studies/; null stands for none.",
         additionalProperties=False,
     )

@@ -9,19 +9,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from alignlens.results.paths import (
     AGREEMENT,
     AGREEMENT_SENTENCES,
+    CLASSES,
     CLASSES_PREPARED,
     CLASSIFIER,
     COUNTS,
+    DEV,
     EXPLAINED,
     LOGISTIC,
+    PIECES,
     SPLITS,
+    SUBWORDS,
     TOY,
+    TRAIN,
     TRAJECTORY,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alignlens.results.paths import PathPattern
     from alignlens.studies.requests import AgreementRequest, ClassifierRequest, ToyRequest, TrainedRun
     from alignlens.workflow.plan import Plan
 
@@ -111,9 +117,7 @@ class LearningPlan:
     def compared(self, task: str, split: str) -> dict[str, list[str]]:
         """Returns the folders that an agreement reads, by the option that names them."""
         asked = self.agreements[task, split]
-        found = {
-            option: [self._folder(asked, run) for run in runs] for option, runs in asked.runs().items() if runs
-        }
+        found = {option: [self._folder(asked, run) for run in runs] for option, runs in asked.runs().items() if runs}
         if asked.logistic:
             found["logistic"] = [self.plan.path(LOGISTIC, corpus=task, split=split)]
         return found
@@ -143,11 +147,11 @@ class LearningPlan:
         """Returns the texts besides train, dev and test that models are asked about: dataset and name."""
         return list(dict.fromkeys((run.dataset, run.split) for run in self.trajectories if run.split not in SPLITS))
 
-    def of_study(self, name: str) -> list[str]:
-        """Returns what a study reads of all this."""
-        return list(self._of_study(name))
+    def of_study(self, name: str, folders: bool = False) -> list[str]:
+        """Returns what a study reads of all this; with ``folders``, the folder instead of a file in it."""
+        return list(self._of_study(name, CLASSES if folders else CLASSES_PREPARED))
 
-    def _of_study(self, name: str) -> Iterator[str]:
+    def _of_study(self, name: str, labelled: PathPattern) -> Iterator[str]:
         asked, path = self.plan.requested.of[name], self.plan.path
         for one in asked.trajectories:
             seeds = self.plan.planned(one.model).seeds if one.seeds is None else one.seeds
@@ -155,8 +159,13 @@ class LearningPlan:
             for seed in seeds:
                 names = AskedModel(one.dataset, direction, one.model, seed, one.split)
                 yield path(TRAJECTORY, **names._asdict())
+        for dataset in dict.fromkeys(one.dataset for one in asked.trajectories):
+            yield path(SUBWORDS, dataset=dataset)
+            for split in (TRAIN, DEV):
+                for side in ("source", "target"):
+                    yield path(PIECES, dataset=dataset, split=split, side=side)
         for corpus in dict.fromkeys(one.corpus for one in asked.classifiers):
-            yield path(CLASSES_PREPARED, corpus=corpus)
+            yield path(labelled, corpus=corpus)
         for wanted in asked.agreements:
             for pattern in (AGREEMENT, AGREEMENT_SENTENCES):
                 yield path(pattern, task=wanted.task, split=wanted.split)
@@ -172,5 +181,5 @@ class LearningPlan:
             self.plan.path(CLASSIFIER, corpus=run.corpus, classifier=run.classifier, seed=run.seed)
             for run in self.explained()
         ]
-        read = [file for name in self.plan.studies.active() for file in self._of_study(name)]
+        read = [file for name in self.plan.studies.active() for file in self.of_study(name, folders=True)]
         return list(dict.fromkeys((*trained, *explained, *read)))

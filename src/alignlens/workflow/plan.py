@@ -273,6 +273,11 @@ class Plan:
             "symmetrizations": list(self.settings.symmetrizations),
             "attributions": self.attribution.summary(),
             "encoders": self.studies.encoder_statistics(),
+            "classifiers": [
+                {"texts": asked.corpus, "name": asked.name, "seeds": list(asked.seeds)}
+                for asked in self.learning.classifiers.values()
+            ],
+            "toys": [{"name": toy.name, "task": toy.task} for toy in self.learning.toys.values()],
             "studies": self.studies.active(),
             "targets": self.targets(),
             "missing": [target for target in self.targets() if not Path(target).exists()],

@@ -5,19 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from alignlens.classification.settings import ClassifierRecipe
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.results.paths import DEV, FINAL, SPLITS, TEST
 from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import study_of
 from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel
+from alignlens.toys.settings import toy_settings
 from alignlens.training.presets import ChosenModel
-from alignlens.workflow.settings import model_of_preset
+from alignlens.workflow.settings import check_files, model_of_preset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.corpora.registry import Dataset
-    from alignlens.studies.requests import EncoderRequest, ModelRequest, Requests, TextRequest
+    from alignlens.studies.requests import (
+        AttributionRequest,
+        EncoderRequest,
+        ModelRequest,
+        Requests,
+        TextRequest,
+        TrajectoryRequest,
+    )
     from alignlens.workflow.settings import ModelRun, Settings
 
 
@@ -84,6 +93,7 @@ def requested(settings: Settings) -> Requested:
     texts = _texts(found)
     for study, requests in found.items():
         _check(study, requests, models, texts)
+        _check_learning(study, requests, settings)
     return Requested(found, tuple(models.values()), texts)
 
 
@@ -153,7 +163,8 @@ def _check(
     for model in requests.models:
         if model.start_from is not None and model.start_from not in models:
             raise ConfigError(f"{where}.{model.name}: {unknown_name('model', model.start_from, list(models))}")
-    for one in (*requests.attributions, *requests.trajectories):
+    questions: list[AttributionRequest | TrajectoryRequest] = [*requests.attributions, *requests.trajectories]
+    for one in questions:
         if one.model not in models:
             raise ConfigError(f"{where}: {unknown_name('model', one.model, list(models))}")
         known = [TEST, DEV, *texts]
@@ -166,6 +177,19 @@ def _check(
                 f"{where}: asks for update {asked.weights} of {asked.model}, which keeps no such snapshot. "
                 f"Add it to models.{asked.model}.training.snapshots."
             )
+
+
+def _check_learning(study: str, requests: Requests, settings: Settings) -> None:
+    """Raises for labelled texts that nobody knows, and for settings of classifiers and toys that cannot be."""
+    where = f"studies.{study}"
+    for classifier in requests.classifiers:
+        if classifier.corpus not in settings.labelled:
+            told = unknown_name("text classification set", classifier.corpus, settings.labelled)
+            raise ConfigError(f"{where}.classification: {told}")
+        check_files(settings.labelled[classifier.corpus], f"{where}.classification")
+        ClassifierRecipe.from_json(classifier.settings, f"{where}.{classifier.name}")
+    for toy in requests.toys:
+        toy_settings(toy.task, toy.settings, f"{where}.toys.{toy.name}")
 
 
 def _check_encoders(found: Mapping[str, Requests]) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.corpora.registry import Registry
-from alignlens.errors import ConfigError, unknown_name
+from alignlens.errors import ConfigError
 from alignlens.io.documents import read_yaml
 from alignlens.io.names import TAKEN_IN_RESULTS, check_free
 from alignlens.io.schema import check
-from alignlens.io.typed import read
+from alignlens.io.typed import read, written
 from alignlens.models.settings import architecture_settings
 from alignlens.studies.registry import studies
 from alignlens.training.presets import Presets, check_parts
@@ -22,7 +22,7 @@ from alignlens.workflow.configuration import Configuration, PlainSettings, confi
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from alignlens.corpora.registry import Dataset
+    from alignlens.corpora.registry import Dataset, LabelledSet
     from alignlens.models.settings import ArchitectureSettings
     from alignlens.training.presets import ChosenModel, Preset
 
@@ -43,7 +43,7 @@ class ModelRun:
         content = {
             "architecture": self.architecture,
             "source_begin": self.source_begin,
-            "model": asdict(self.model),
+            "model": written(self.model),
             "training": self.training.as_json(),
         }
         return json.dumps(content, sort_keys=True)
@@ -57,6 +57,8 @@ class Settings(PlainSettings):
     """
 
     datasets: tuple[Dataset, ...]
+    labelled: Mapping[str, LabelledSet]
+    """Labelled texts that classifiers can be trained on, all that are known."""
     presets: Presets
     models: tuple[ModelRun, ...]
     studies: Mapping[str, Any]
@@ -70,7 +72,8 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     except ConfigError as error:  # values that do not go together
         raise ConfigError(f"{label}.{error}") from None
     check_free(told.preset, TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
-    datasets = _datasets(told, project / "config" / "datasets.yaml", label)
+    registry = _registry(told, project / "config" / "datasets.yaml", label)
+    datasets = _datasets(told, registry, label)
     if told.mirror is not None and not Path(told.mirror).is_dir():
         raise ConfigError(f"{label}.mirror: {told.mirror!r} is not a folder")
     for place, run in enumerate(told.aligners):
@@ -81,23 +84,35 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     attribution = told.attribution.canonical(f"{label}.attribution")
     attribution.check_models(sorted({run.architecture for run in models}), f"{label}.attribution")
     plain = {each.name: getattr(told, each.name) for each in fields(PlainSettings)}
-    found = {"datasets": datasets, "presets": presets, "models": models, "studies": _studies(told, f"{label}.studies")}
-    return Settings(**{**plain, "attribution": attribution, **found})
+    return Settings(
+        **{**plain, "attribution": attribution},
+        datasets=datasets,
+        labelled=registry.labelled,
+        presets=presets,
+        models=models,
+        studies=_studies(told, f"{label}.studies"),
+    )
 
 
-def _datasets(told: Configuration, path: Path, label: str) -> tuple[Dataset, ...]:
-    """Returns the datasets of a configuration."""
+def _registry(told: Configuration, path: Path, label: str) -> Registry:
+    """Returns all datasets that a configuration can name."""
     registry = Registry.load(path)
     if told.custom_datasets:
         registry = registry.merged(told.custom_datasets, f"{label}.custom_datasets")
-    known = [dataset.name for dataset in registry]
+    return registry
+
+
+def _datasets(told: Configuration, registry: Registry, label: str) -> tuple[Dataset, ...]:
+    """Returns the bitexts of a configuration."""
+    datasets = []
     for place, name in enumerate(told.datasets):
-        if name not in known:
-            raise ConfigError(f"{label}.datasets[{place}]: {unknown_name('dataset', name, known)}")
-    datasets = tuple(registry.get(name) for name in told.datasets)
-    for place, dataset in enumerate(datasets):
-        _check_files(dataset, f"{label}.datasets[{place}]")
-    return datasets
+        where = f"{label}.datasets[{place}]"
+        try:
+            datasets.append(registry.get(name))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        check_files(datasets[-1], where)
+    return tuple(datasets)
 
 
 def _models(told: Configuration, presets: Presets, label: str) -> tuple[ModelRun, ...]:
@@ -155,7 +170,7 @@ def _studies(told: Configuration, where: str) -> dict[str, Any]:
     return active
 
 
-def _check_files(dataset: Dataset, where: str) -> None:
+def check_files(dataset: Dataset | LabelledSet, where: str) -> None:
     """Raises if a file of the user's own is not there; what can be fetched is looked for when it is needed."""
     for role, file in dataset.files().items():
         if file.path is not None and not Path(file.path).is_file():

@@ -60,13 +60,14 @@ class StudyPlan:
         """Returns what a study may read."""
         folders = self.encoder_statistics() if self._looks_into_encoders(name) else []
         statistics = [f"{folder}/statistics.json" for folder in folders]
-        return self.plan.manifest([*self._files(name), *statistics])
+        return self.plan.manifest([*self._files(name), *statistics, *self.plan.learning.of_study(name)])
 
     def inputs(self, name: str) -> list[str]:
-        """Returns what a study waits for: the same, folders of encoders as a whole."""
+        """Returns what a study waits for: the same, folders of encoders and of labelled texts as a whole."""
         if not self.files(name):
             return []
-        return [*self._files(name), *(self.encoder_statistics() if self._looks_into_encoders(name) else [])]
+        encoders = self.encoder_statistics() if self._looks_into_encoders(name) else []
+        return [*self._files(name), *encoders, *self.plan.learning.of_study(name, folders=True)]
 
     def _files(self, name: str) -> list[str]:
         """Returns what a study reads: scores of methods and aligners, matrices, translations, texts."""
@@ -87,7 +88,6 @@ class StudyPlan:
             *self._matrices(asked),
             *(path(PIECES, dataset=each, split=TEST, side=side) for each in datasets for side in ("source", "target")),
             *(path(TEXT, dataset=each, split=TEST, side="gold") for each in datasets if self.plan.has_gold(each)),
-            *self.plan.learning.of_study(name),
         ]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:

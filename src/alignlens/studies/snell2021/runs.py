@@ -56,15 +56,16 @@ def requests(offer: Offer, settings: Snell2021Settings) -> Requests:
 def _models(settings: Snell2021Settings) -> list[ModelRequest]:
     """Returns the translation models; what is best is measured by accuracy, as its papers' performance is."""
     first, presets = settings.seeds[:1], settings.presets
-    training = {"snapshots": list(settings.checkpoints), "best_by": "accuracy"}
+    training = {"snapshots": list(settings.checkpoints), "best_by": "accuracy", **settings.training}
     forward: dict[str, Any] = {"directions": "forward", "translates": False}
     models = [
         ModelRequest(ATTENTION, presets.attention, training=training, seeds=settings.seeds, **forward),
         ModelRequest(UNIFORM, presets.attention, {"attention": "uniform"}, training, seeds=first, **forward),
-        ModelRequest(PROXY, presets.proxy, seeds=first, **forward),
+        ModelRequest(PROXY, presets.proxy, training=settings.training, seeds=first, **forward),
     ]
     if presets.linear is not None:
-        models.append(ModelRequest(LINEAR, presets.linear, training={"best_by": "accuracy"}, seeds=first, **forward))
+        linear = {"best_by": "accuracy", **settings.training}
+        models.append(ModelRequest(LINEAR, presets.linear, training=linear, seeds=first, **forward))
     return models
 
 
@@ -91,7 +92,7 @@ def _classifiers(corpus: str, settings: Snell2021Settings) -> list[ClassifierReq
     usual = _merged(kept, settings.classifier)
     rate = {"training": {"learning_rate": _SLOW_RATE}} if corpus in SLOWLY else {}
     attention, uniform, frozen, proxy = CLASSIFIERS
-    first, items = settings.classifier_seeds[:1], {DEV: settings.items, TRAIN: settings.train_items}
+    first, items = settings.classifier_seeds[:1], {DEV: settings.dev_items, TRAIN: settings.train_items}
     recipes = (
         (attention, settings.classifier_seeds, usual),
         (uniform, first, _merged(usual, {"model": {"attention": "uniform"}})),

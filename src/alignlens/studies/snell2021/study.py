@@ -54,7 +54,7 @@ class Snell2021Settings:
         "Seeds of classifiers: the first is run A, the others are compared with it.",
         SEED,
         "what every random generator takes",
-        **{**_LISTED, "minItems": 2},
+        **_LISTED,
     )
     translation: bool = setting(True, "Whether to train translation models on the datasets of the configuration.")
     seeds: tuple[int, ...] = setting(
@@ -62,7 +62,7 @@ class Snell2021Settings:
         "Seeds of translation models: run A and those that are compared with it.",
         SEED,
         "what every random generator takes",
-        **{**_LISTED, "minItems": 2},
+        **_LISTED,
     )
     checkpoints: tuple[int, ...] = setting(
         UPDATES, "Updates after which translation models are looked into.", _UPDATES, _KEPT, **_LISTED
@@ -73,9 +73,10 @@ class Snell2021Settings:
     train_items: int = setting(
         1000, "First texts of the training text that Tables 7 and 8 are about.", PAIRS, "all of them are explained"
     )
-    items: int = setting(4000, "Most dev texts of classification.", SENTENCES, "all of them are explained")
+    dev_items: int = setting(4000, "Most dev texts of classification.", SENTENCES, "all of them are explained")
     bleu: bool = setting(True, "Whether to translate the dev text at every checkpoint, for Tables 4, 6 and 8.")
     presets: PresetSettings = group(PresetSettings, "Presets of its translation models.")
+    training: dict[str, Any] = setting({}, "Changes of the training of its translation models.")
     classifier: dict[str, Any] = setting({}, "Changes of the classifiers.")
     proxy: dict[str, Any] = setting({}, "Changes of the classifiers that are bags of words.")
     toys: dict[str, dict[str, Any] | None] = setting(
@@ -95,6 +96,9 @@ def check(settings: Snell2021Settings, datasets: Sequence[str], where: str) -> N
         found = getattr(settings, key)
         if list(found) != sorted(found):
             raise ConfigError(f"{where}.{key}: updates must rise. Write them in order.")
+    for key in ("seeds", "classifier_seeds"):
+        if len(getattr(settings, key)) == 1:
+            raise ConfigError(f"{where}.{key}: one seed has nothing to be compared with. Give at least two.")
     for task in settings.toys:
         if task not in TASKS:
             raise ConfigError(f"{where}.toys: {unknown_name('task', task, TASKS)}")

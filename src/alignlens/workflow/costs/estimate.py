@@ -15,6 +15,7 @@ STAGES = (
     "attribution",
     "links and scores",
     "encoders and costs",
+    "learning",
     "studies and report",
 )
 

@@ -15,6 +15,7 @@ from alignlens.results.paths import FINAL, FREE, SPLITS, TEST
 from alignlens.results.protocol import BIDIR
 from alignlens.workflow.attribution_plan import ONLINE_ALIGNER
 from alignlens.workflow.costs.estimate import Estimate, Job
+from alignlens.workflow.costs.learning import learning_work
 from alignlens.workflow.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
 from alignlens.workflow.plan import SIDES
 
@@ -65,6 +66,7 @@ class _Estimator:
             self._attributions(),
             self._free_references(),
             self._encoders(),
+            self._learning(),
             self._studies(),
         )
         return Estimate(tuple(chain.from_iterable(stages)), (*self.sizes.assumed, *self._assumed()))
@@ -112,8 +114,8 @@ class _Estimator:
                     )
 
     def _selections(self) -> Iterator[Job]:
-        asked = {(run.dataset, run.split): None for run in self.plan.attribution.runs() if run.split not in SPLITS}
-        for dataset, split in asked:
+        asked = [(run.dataset, run.split) for run in self.plan.attribution.runs() if run.split not in SPLITS]
+        for dataset, split in dict.fromkeys((*asked, *self.plan.learning.selections())):
             yield self._job("data", "select_text", f"{dataset} {split}", 0.0)
             for side in SIDES:
                 yield self._job("subwords", "segment", f"{dataset} {split}.{side}", 0.0)
@@ -182,6 +184,8 @@ class _Estimator:
                 work_bytes=work.work_bytes(),
                 threads=run.training.threads,
             )
+            if not self.plan.planned(run.name).translates:
+                continue
             searched = work.searched(test, decoding.beam, decoding.batch_tokens).seconds(speed)
             yield self._job("translation", "translate", name, searched, models=True)
             yield self._job("translation", "force_decode", name, work.forced(test).seconds(speed), models=True)
@@ -275,6 +279,30 @@ class _Estimator:
             yield self._job(
                 stage, "model_encoder", folder.removeprefix(f"{self.plan.root}/encoders/"), 0.0, models=True
             )
+
+    def _learning(self) -> Iterator[Job]:
+        """Yields what shows how models come to attend; a model is looked at all its checkpoints."""
+        learning, stage = self.plan.learning, "learning"
+        for run, question in learning.trajectories.items():
+            model, text = self.plan.model(run.model), self._text(run.dataset, run.split)
+            work = self._work(run.dataset, run.direction, model)
+            seconds = work.attributed(text, question.methods).seconds(
+                self.rates.speed("attribution", model.architecture)
+            )
+            decoding = self.plan.settings.decoding
+            decoded = work.forced(text)
+            if question.bleu:
+                decoded = decoded.plus(work.searched(text, decoding.beam, decoding.batch_tokens))
+            seconds += decoded.seconds(self.rates.speed("decoding", model.architecture))
+            checkpoints, size = len(model.training.snapshots) + 1, work.score_bytes(text, question.methods)
+            name = " ".join(map(str, run))
+            yield self._job(stage, "trajectory", name, checkpoints * seconds, models=True, bytes=checkpoints * size)
+        for dataset, direction in learning.counted():
+            yield self._job(stage, "count_words", f"{dataset} {direction}", 0.0)
+        speed = self.rates.speed("training", "lstm")
+        for each in learning_work(learning, self.plan.settings.labelled):
+            seconds = speed.seconds(each.multiply_adds, each.operations)
+            yield self._job(stage, each.rule, each.name, seconds, models=each.models, bytes=each.bytes)
 
     def _timed(self, run: Attribution, direction: str, method: str) -> float:
         """Returns the seconds of timing a method by itself: a quick one several times, a slow one in part."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.gold import FORMATS, read_gold, write_gold
+from alignlens.classification.reading import read_split
 from alignlens.cli.paths import Outputs
 from alignlens.corpora.cleaning import check_separator
 from alignlens.corpora.fetch import DEFAULT_CACHE, Places, Verified, fetch, read_manifest, where
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from alignlens.alignment.gold import Gold
-    from alignlens.corpora.registry import Dataset
+    from alignlens.corpora.registry import Dataset, LabelledSet
 
 
 OUTPUTS = {"fetch": Outputs(files=("out",)), "prepare": Outputs(places=("out", "cache"))}
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         added.epilog = f"example:\n  alignlens data {name} {example}"
         return added
 
-    listing = task("list", "every dataset: pair, size, terms, and where its files are", "--json")
+    listing = task("list", "every dataset: pair or labels, size, terms, and where its files are", "--json")
     listing.add_argument("--json", action="store_true", help="print JSON")
     getting = task("fetch", "find or download the files, verify them, write a manifest", "multi30k --out m.json")
     getting.add_argument("name", metavar="NAME", help="dataset")
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     if args.task == "list":
         _list(registry, places, args.json)
     elif args.task == "fetch":
-        manifest = fetch(registry.get(args.name), places)
+        manifest = fetch(registry.get_any(args.name), places)
         if args.out:
             write_json(args.out, manifest)
         else:
@@ -96,29 +97,27 @@ def run(args: argparse.Namespace) -> None:
     elif args.task == "check":
         if args.source or args.target or args.gold:
             raise ConfigError("check: give a dataset name, or --source and --target, not both")
-        _check_dataset(registry.get(args.name), places)
+        if args.name in registry.labelled:
+            _check_labelled(registry.labelled[args.name], places)
+        else:
+            _check_dataset(registry.get(args.name), places)
     else:
         if args.definition:
             registry = registry.merged({args.name: read_json_option("--definition", args.definition)}, "--definition")
+        if args.name in registry.labelled:
+            raise ConfigError(
+                f"{args.name} has labelled texts; prepare them with: alignlens classify prepare {args.name}"
+            )
         _prepare(registry.get(args.name), places, args)
 
 
 def _list(registry: Registry, places: Places, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for dataset in registry:
-        found = {where(file, places) for file in dataset.files().values()} or {"built in"}
-        rows.append(
-            {
-                "name": dataset.name,
-                "pair": "-".join(dataset.pair),
-                "kind": dataset.kind,
-                "sizes": dict(dataset.sizes),
-                "gold": dataset.kind == "synthetic" or dataset.gold is not None,
-                "where": "missing" if "missing" in found else "+".join(sorted(found)),
-                "licence": dataset.licence,
-                "description": dataset.description,
-            }
-        )
+        has_gold = dataset.kind == "synthetic" or dataset.gold is not None
+        rows.append({**_row(dataset, places), "pair": "-".join(dataset.pair), "gold": has_gold, "task": "translation"})
+    for texts in registry.labelled.values():
+        rows.append({**_row(texts, places), "pair": None, "gold": False, "task": texts.task})
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -126,7 +125,7 @@ def _list(registry: Registry, places: Places, as_json: bool) -> None:
     for row in rows:
         sizes = [f"{row['sizes'][split]:,}" if split in row["sizes"] else "" for split in ("train", "dev", "test")]
         gold = "yes" if row["gold"] else "no"
-        table.append((row["name"], row["pair"], row["kind"], *sizes, gold, row["where"], row["licence"]))
+        table.append((row["name"], row["pair"] or "labels", row["kind"], *sizes, gold, row["where"], row["licence"]))
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
         padded = (
@@ -134,6 +133,19 @@ def _list(registry: Registry, places: Places, as_json: bool) -> None:
             for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         print("  ".join(padded).rstrip())
+
+
+def _row(dataset: Dataset | LabelledSet, places: Places) -> dict[str, Any]:
+    """Returns what is listed of bitexts and labelled texts alike."""
+    found = {where(file, places) for file in dataset.files().values()} or {"built in"}
+    return {
+        "name": dataset.name,
+        "kind": dataset.kind,
+        "sizes": dict(dataset.sizes),
+        "where": "missing" if "missing" in found else "+".join(sorted(found)),
+        "licence": dataset.licence,
+        "description": dataset.description,
+    }
 
 
 def _check_files(args: argparse.Namespace) -> None:
@@ -175,6 +187,31 @@ def _check_dataset(dataset: Dataset, places: Places) -> None:
             for side in SIDES:
                 texts.pop(f"{split}.{side}", None)
             _say("problem", role, str(error))
+    _conclude(dataset, problems)
+
+
+def _check_labelled(texts: LabelledSet, places: Places) -> None:
+    """Prints one line per file; raises at the end if there was a problem."""
+    verified = Verified(texts, places, may_download=False)
+    problems: list[AlignlensError] = []
+    for role, part in texts.parts().items():
+        try:
+            path = str(verified.text(part.file))
+            found = read_split(texts, [(part, path)])
+            positive = sum(text.positive for text in found.texts)
+            left_out = sum(found.left_out.values())
+            said = f"{len(found.texts):,} texts, {positive:,} of them positive" + (
+                f", {left_out:,} left out" * (left_out > 0)
+            )
+            _say("ok", role, f"{path}  {said}")
+        except AlignlensError as error:
+            problems.append(error)
+            _say("problem", role, str(error))
+    _conclude(texts, problems)
+
+
+def _conclude(dataset: Dataset | LabelledSet, problems: list[AlignlensError]) -> None:
+    """Raises the first of several problems; says so where nothing was to be checked."""
     if not dataset.files():
         _say("ok", dataset.name, "made here, no files to check")
     if problems:

@@ -8,7 +8,7 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from alignlens.corpora.download import download
 from alignlens.corpora.unpack import unpack
@@ -19,7 +19,7 @@ from alignlens.io.documents import read_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from alignlens.corpora.registry import DataFile, Dataset
+    from alignlens.corpora.registry import DataFile
 
 MIRROR_VARIABLE = "ALIGNLENS_MIRROR"
 DEFAULT_CACHE = Path("results/cache")
@@ -27,6 +27,25 @@ DEFAULT_CACHE = Path("results/cache")
 _FETCH_AGAIN = "Make it again with: alignlens data fetch."
 
 _log = logging.getLogger(__name__)
+
+
+class Declared(Protocol):
+    """An entry of the registry, as far as its files are concerned: a bitext or labelled texts."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def origin(self) -> str:
+        """Where it publicly comes from."""
+
+    @property
+    def available(self) -> str:
+        """How to get what cannot be downloaded."""
+
+    def files(self) -> dict[str, DataFile]:
+        """Returns every file by its role."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,7 @@ def where(file: DataFile, places: Places) -> str:
     return "cache" if file.url and _cached(file, places).is_file() else "missing"
 
 
-def fetch(dataset: Dataset, places: Places) -> dict[str, str]:
+def fetch(dataset: Declared, places: Places) -> dict[str, str]:
     """Returns the path of every file of the dataset by role, all present, verified and plain text.
 
     A file of the mirror and a file of the user are used in place; archives and marked-up files leave their text
@@ -68,7 +87,7 @@ def fetch(dataset: Dataset, places: Places) -> dict[str, str]:
 class Verified:
     """The files of one dataset; each archive is looked for and verified once, however many texts it holds."""
 
-    def __init__(self, dataset: Dataset, places: Places, may_download: bool = True) -> None:
+    def __init__(self, dataset: Declared, places: Places, may_download: bool = True) -> None:
         self._dataset, self._places, self._may_download = dataset, places, may_download
         self._sums: dict[Path, str] = {}
 
@@ -129,7 +148,7 @@ class Verified:
         return InputError("cannot be downloaded.", name, advice=advice)
 
 
-def read_manifest(path: Path | str, dataset: Dataset) -> Mapping[str, str]:
+def read_manifest(path: Path | str, dataset: Declared) -> Mapping[str, str]:
     """Returns a manifest written by ``alignlens data fetch``, checked for the roles of the dataset."""
     manifest = read_json(path, _FETCH_AGAIN)
     if set(manifest) != set(dataset.files()):

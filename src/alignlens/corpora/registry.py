@@ -4,77 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from alignlens.corpora.data_files import DataFile, PartOfTrain
+from alignlens.corpora.labelled import LabelledSet, check_labelled
 from alignlens.corpora.synthetic_settings import SPLITS, SyntheticSettings
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.documents import read_yaml
-from alignlens.io.limits import PAIRS, Limits
+from alignlens.io.limits import Limits
 from alignlens.io.schema import check, key_path
 from alignlens.io.typed import REQUIRED, read, schema_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+__all__ = ["DEFAULT_PATH", "DataFile", "Dataset", "GoldFile", "LabelledSet", "PartOfTrain", "Registry", "TextPair"]
+
 DEFAULT_PATH = Path("config/datasets.yaml")
-_SHA256 = "^[0-9a-f]{64}$"
 _SPLIT_KEYS = ({"source", "target"}, {"last"}, {"every"})
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A file; a plain text means its path.
-
-    Where it may be found, how to verify it, and how to turn it into plain text.
-    """
-
-    SHORT_FOR: ClassVar[str] = "path"
-
-    path: str | None = setting(
-        None, "Path of your own file (kind files), relative to the working directory.", minLength=1
-    )
-    mirror: str | None = setting(None, "Path below the mirror directory.", minLength=1)
-    mirror_sha256: str | None = setting(
-        None,
-        "SHA-256 of the mirror's file where it differs from the download; default is sha256.",
-        pattern=_SHA256,
-    )
-    url: str | None = setting(None, "Public address.", pattern="^https?://[!-~]+$")
-    sha256: str | None = setting(
-        None,
-        "SHA-256 of what the url gives; null where it is not known (then it is printed, not verified).",
-        pattern=_SHA256,
-    )
-    bytes: int | None = setting(None, "Size of what the url gives, where known.", Limits(1, 10**15))
-    member: str | tuple[str, ...] = setting(
-        (), 'Files inside the archive (tar, tgz, zip), concatenated; "*" matches, in order of name.', minItems=1
-    )
-    list_column: int | None = setting(
-        None,
-        "Take the member for a table of file names and read those in this column instead, in its order.",
-        Limits(1, 1000),
-    )
-    list_folder: str = setting("", "Folder of the archive that holds the files of list_column.")
-    encoding: Literal["utf-8", "iso-8859-1"] = setting("utf-8", "Character encoding of the file.")
-    markup: Literal["none", "snum", "seg", "ted"] = setting(
-        "none", "none; snum: <s snum=1> text </s>; seg: only <seg> lines; ted: IWSLT talks without their headers."
-    )
-    skip_blank: bool = setting(False, "Leave out blank lines.")
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """The files inside the archive; none of a file that is no archive."""
-        return (self.member,) if isinstance(self.member, str) else self.member
-
-    @property
-    def name(self) -> str:
-        """The base name of the file."""
-        return (self.path or self.mirror or self.url or "").rstrip("/").rsplit("/", 1)[-1]
-
-    @property
-    def plain(self) -> bool:
-        """Whether the file is used as it is: text already, not an archive, no markup."""
-        return not (self.member or self.skip_blank) and (self.encoding, self.markup) == ("utf-8", "none")
+_PART_KEYS = ({"last"}, {"every"})
 
 
 @dataclass(frozen=True)
@@ -83,14 +31,6 @@ class TextPair:
 
     source: DataFile = setting(REQUIRED, "Source side.")
     target: DataFile = setting(REQUIRED, "Target side.")
-
-
-@dataclass(frozen=True)
-class PartOfTrain:
-    """A split taken out of the training text: its last pairs, or every n-th."""
-
-    last: int | None = setting(None, "Take the last so many pairs of train.", PAIRS, type="integer")
-    every: int | None = setting(None, "Take every n-th pair of train.", PAIRS._replace(least=2), type="integer")
 
 
 DEFAULT_DEV = PartOfTrain(last=1000)
@@ -181,10 +121,13 @@ class Dataset:
 
 
 class Registry:
-    """Datasets by name, in the order of the file."""
+    """Bitexts and labelled texts by name, in the order of the file; iterating gives the bitexts."""
 
-    def __init__(self, datasets: Mapping[str, Dataset]) -> None:
-        self._datasets = dict(datasets)
+    def __init__(self, datasets: Mapping[str, Dataset | LabelledSet]) -> None:
+        self._all = dict(datasets)
+        self._datasets = {name: each for name, each in datasets.items() if isinstance(each, Dataset)}
+        #: The labelled texts, by name.
+        self.labelled = {name: each for name, each in datasets.items() if isinstance(each, LabelledSet)}
 
     @classmethod
     def load(cls, path: Path | str = DEFAULT_PATH) -> Registry:
@@ -202,13 +145,27 @@ class Registry:
 
     def merged(self, extra: Mapping[str, Any], label: str = "datasets:") -> Registry:
         """Returns a registry with the entries of ``extra`` added; an entry of the same name is replaced whole."""
-        return Registry({**self._datasets, **_datasets(extra, label)})
+        return Registry({**self._all, **_datasets(extra, label)})
 
     def get(self, name: str) -> Dataset:
-        """Returns a dataset; an unknown name is an error that lists the known ones."""
+        """Returns a bitext; an unknown name is an error that lists the known ones."""
+        if name in self.labelled:
+            raise ConfigError(f"{name} is a text classification set; translation models cannot be trained on it")
         if name not in self._datasets:
             raise ConfigError(unknown_name("dataset", name, self._datasets))
         return self._datasets[name]
+
+    def get_labelled(self, name: str) -> LabelledSet:
+        """Returns labelled texts; an unknown name is an error that lists the known ones."""
+        if name in self._datasets:
+            raise ConfigError(f"{name} is a bitext without labels; classifiers cannot be trained on it")
+        if name not in self.labelled:
+            raise ConfigError(unknown_name("text classification set", name, self.labelled))
+        return self.labelled[name]
+
+    def get_any(self, name: str) -> Dataset | LabelledSet:
+        """Returns whatever has that name."""
+        return self.labelled[name] if name in self.labelled else self.get(name)
 
     def __iter__(self) -> Iterator[Dataset]:
         return iter(self._datasets.values())
@@ -217,11 +174,30 @@ class Registry:
         return len(self._datasets)
 
 
-def _datasets(data: Any, label: str) -> dict[str, Dataset]:
+def _datasets(data: Any, label: str) -> dict[str, Dataset | LabelledSet]:
     data = {} if data is None else data
-    named = {"propertyNames": {"format": "dataset-name"}, "additionalProperties": schema_of(Dataset)}
-    check(data, {"type": "object", "maxProperties": 10_000, **named}, label)
-    return {name: _dataset(name, value, label) for name, value in data.items()}
+    named = {"type": "object", "maxProperties": 10_000, "propertyNames": {"format": "dataset-name"}}
+    check(data, {**named, "additionalProperties": {"type": "object"}}, label)
+    # Two checks, so that whoever mistypes a key is told those that such an entry has, and no others.
+    bitexts = {name: value for name, value in data.items() if "task" not in value}
+    check(bitexts, {**named, "additionalProperties": schema_of(Dataset)}, label)
+    labelled = {name: value for name, value in data.items() if "task" in value}
+    check(labelled, {**named, "additionalProperties": schema_of(LabelledSet)}, label)
+    return {name: (_labelled_set if name in labelled else _dataset)(name, value, label) for name, value in data.items()}
+
+
+def _labelled_set(name: str, value: dict[str, Any], label: str) -> LabelledSet:
+    where = key_path(label, [name])
+    part = value.get("dev")
+    if isinstance(part, dict) and set(part) not in _PART_KEYS:
+        raise ConfigError(f"{where}.dev: give a list of files, or last, or every; not {', '.join(part) or 'nothing'}")
+    try:
+        entry = read(LabelledSet, value, name=name, declared=value)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
+    check_labelled(entry, where)
+    _check_files(entry, where)
+    return entry
 
 
 def _dataset(name: str, value: dict[str, Any], label: str) -> Dataset:
@@ -246,10 +222,7 @@ def _check(dataset: Dataset, where: str) -> None:
     kind = dataset.kind
     if dataset.pair[0] == dataset.pair[1]:
         raise ConfigError(f"{where}.pair: {dataset.pair[0]} twice; both directions would have the same name")
-    for role, file in dataset.files().items():
-        place = PurePosixPath(file.mirror or "")
-        if place.is_absolute() or ".." in place.parts:
-            raise ConfigError(f"{where}.{role}.mirror: {file.mirror!r} is not a path below the mirror")
+    _check_files(dataset, where)
     if kind == "synthetic":
         if dataset.files() or dataset.dev or dataset.test:
             raise ConfigError(f"{where}: kind synthetic makes its own files; remove train, dev, test and gold")
@@ -258,11 +231,18 @@ def _check(dataset: Dataset, where: str) -> None:
         raise ConfigError(f"{where}.settings: only kind synthetic has settings")
     if not dataset.train or dataset.test is None:
         raise ConfigError(f"{where}: kind {kind} needs train and test (test may be {{last: 500}})")
-    for role, file in dataset.files().items():
-        if kind == "files" and file.path is None:
-            raise ConfigError(f"{where}.{role}: kind files needs a path")
-        if kind == "download" and file.url is None and file.mirror is None:
-            raise ConfigError(f"{where}.{role}: kind download needs a url or a mirror path")
     for key, split, gold in (("gold", dataset.test, dataset.gold), ("dev_gold", dataset.dev, dataset.dev_gold)):
         if gold is not None and not isinstance(split, TextPair):
             raise ConfigError(f"{where}.{key}: gold links need source and target files of their own")
+
+
+def _check_files(entry: Dataset | LabelledSet, where: str) -> None:
+    """Raises unless every file can be looked for somewhere."""
+    for role, file in entry.files().items():
+        place = PurePosixPath(file.mirror or "")
+        if place.is_absolute() or ".." in place.parts:
+            raise ConfigError(f"{where}.{role}.mirror: {file.mirror!r} is not a path below the mirror")
+        if entry.kind == "files" and file.path is None:
+            raise ConfigError(f"{where}.{role}: kind files needs a path")
+        if entry.kind == "download" and file.url is None and file.mirror is None:
+            raise ConfigError(f"{where}.{role}: kind download needs a url or a mirror path")

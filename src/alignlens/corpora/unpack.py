@@ -33,6 +33,9 @@ _SNUM = re.compile(r"^<s[^>]*>|</s>\s*$")
 _SEG = re.compile(r"^\s*<seg[^>]*>(.*?)</seg>\s*$")
 _TED_TEXT = re.compile(r"</?(?:title|description)>")
 _TED_HEADER = re.compile(r"^\s*</?(?:url|talkid|keywords|speaker|reviewer|translator|doc)\b")
+_TREE_LABEL = re.compile(r"\s*\(\s*(\d+)[\s(]")
+_TREE_WORD = re.compile(r"\(\s*\d+\s+([^()\s]+)\s*\)")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _AGAIN = "Remove it and fetch it again."
 # What the readers of archives raise for damage, besides errors without a number of the operating system.
@@ -242,4 +245,9 @@ def _text(line: str, markup: str) -> str | None:
         return html.unescape(match[1]).strip() if match else None
     if markup == "ted":
         return None if _TED_HEADER.match(line) else _TED_TEXT.sub("", line).strip()
+    if markup == "tree":
+        root = _TREE_LABEL.match(line)
+        return (
+            f"{root[1]}\t{' '.join(_BRACKETS.get(word, word) for word in _TREE_WORD.findall(line))}" if root else line
+        )
     return line

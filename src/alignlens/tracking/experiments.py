@@ -88,6 +88,25 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 "-metrics.dev_bleu",
             ),
         ),
+        "train classifiers": Experiment(
+            "Trained classifiers of labelled texts with their learning curves.",
+            View(
+                "classifiers by accuracy",
+                (
+                    "metrics.dev_accuracy",
+                    "metrics.dev_loss",
+                    "metrics.train_loss",
+                    "metrics.train_seconds",
+                    "params.parameters",
+                    "tags.corpus",
+                    "tags.classifier",
+                ),
+                "-metrics.dev_accuracy",
+            ),
+        ),
+        "explain classifiers": Experiment(
+            "What classifiers look at, at every checkpoint, with how good they are there."
+        ),
         "translate": Experiment("Translations of the test text."),
         "force": Experiment("Accuracy and perplexity of models on the reference of the test text."),
         "bleu": Experiment("BLEU of the translations."),

@@ -1,0 +1,1 @@
+"""Text classification: labelled texts, a recurrent classifier with attention, and what it looks at."""

@@ -90,7 +90,7 @@ def _identity(about: dict[str, Any], task: str, split: str) -> dict[str, Any]:
     """Returns experiment, name (``multi30k · dev · agreement``), identity, tags and group."""
     identity = {**about, "task": task, "split": split}
     return {
-        "experiment": _STEP,
+        "experiment": "agreement",
         "name": run_name(task, split, _STEP),
         "identity": identity,
         "tags": {"step": _STEP, **{key: str(value) for key, value in identity.items()}},

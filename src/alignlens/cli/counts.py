@@ -147,7 +147,7 @@ def _growth(sides: list[_Side], pairs: int, seed: int, name: str) -> dict[str, A
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """Returns experiment, name (``demo · xa-xb · counts``), identity, tags and group."""
     return {
-        "experiment": _STEP,
+        "experiment": "counts",
         "name": run_name(about.get("dataset"), about.get("direction"), _STEP),
         "identity": about,
         "tags": {"step": _STEP, **{key: str(value) for key, value in about.items()}},

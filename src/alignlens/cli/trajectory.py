@@ -250,5 +250,5 @@ class _Asked:
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
     """Returns experiment, name (``demo · xa-xb · snell_attention · s1 · trajectory · dev``), identity, tags, group."""
-    common = model_run(about, _STEP)
+    common = model_run(about, "trajectory")
     return {**common, "name": run_name(common["name"], occasion(about))}

@@ -107,6 +107,30 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
         "explain classifiers": Experiment(
             "What classifiers look at, at every checkpoint, with how good they are there."
         ),
+        "trajectory": Experiment(
+            "What models say of a text along their training, and how good they are at each checkpoint."
+        ),
+        "agreement": Experiment(
+            "How far trainings agree on what matters in a text: agreement A, Kendall's tau, xi.",
+            View(
+                "agreement by task",
+                (
+                    "metrics.accuracy/agreement/alpha_beta_uf",
+                    "metrics.accuracy/agreement/beta_px_beta_uf",
+                    "metrics.accuracy/agreement/Delta_beta_uf",
+                    "metrics.accuracy/agreement/alpha_beta",
+                    "metrics.accuracy/agreement/random",
+                    "metrics.accuracy/xi_star",
+                    "tags.task",
+                    "tags.split",
+                ),
+                "tags.task",
+            ),
+        ),
+        "counts": Experiment(
+            "Words that stand together in training text, and what a bag of words learns of them first."
+        ),
+        "toys": Experiment("Generated tasks: how many seeds learn them, and how fast."),
         "translate": Experiment("Translations of the test text."),
         "force": Experiment("Accuracy and perplexity of models on the reference of the test text."),
         "bleu": Experiment("BLEU of the translations."),

@@ -15,7 +15,8 @@ from alignlens.results.protocol import Protocol
 NAMES = {
     "dataset": "demo", "direction": "xa-xb", "model": "lstm", "seed": "1", "aligner": "hmm", "text": "offline",
     "size": "all", "links": "union", "weights": "final", "split": "test", "decoding": "forced", "side": "source",
-    "encoder": "minilm", "study": "mine1999", "file": "index.html",
+    "encoder": "minilm", "study": "mine1999", "file": "index.html", "corpus": "sst", "classifier": "uniform",
+    "task": "demo", "toy": "control",
 }  # fmt: skip
 PATTERNS = {name: value for name, value in vars(paths).items() if isinstance(value, paths.PathPattern)}
 

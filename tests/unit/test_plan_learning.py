@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from alignlens.classification.settings import ClassifierRecipe
 from alignlens.errors import ConfigError
 from alignlens.studies.registry import studies
 from alignlens.studies.requests import (
@@ -19,9 +20,10 @@ from alignlens.studies.requests import (
     TrainedRun,
     TrajectoryRequest,
 )
+from alignlens.toys.settings import TASKS, toy_settings
 from alignlens.workflow.learning_plan import AskedModel
 from alignlens.workflow.plan import Plan
-from alignlens.workflow.settings import load_settings
+from alignlens.workflow.settings import load_settings, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,3 +137,27 @@ def test_a_study_may_do_without_gold_links(plan_of: Callable[..., Plan]) -> None
 def test_what_cannot_be_had_is_told(plan_of: Callable[..., Plan], wrong: Requests, told: str) -> None:
     with pytest.raises(ConfigError, match=f"studies.{next(iter(studies()))}: {told}"):
         plan_of(wrong)
+
+
+def test_the_preset_with_the_sizes_of_the_paper_inherits_nothing_of_the_demo(project: Path) -> None:
+    preset = "snell2021"
+    paths = [project / "config" / name for name in ("config.yaml", f"presets/{preset}.yaml")]
+    plan = Plan.of(load_settings(read_config(paths), project))
+    longer = {"control": {"steps": 300}}
+    for name, toy in plan.learning.toys.items():
+        assert toy_settings(toy.task, toy.settings, name) == toy_settings(toy.task, longer.get(name, {}), name)
+    assert len(plan.learning.toys) == len(TASKS)
+    usual = {"attention": {}, "uniform": {"attention": "uniform"}, "frozen": {"trained": "attention"}}
+    changes = {**usual, "proxy": {"kind": "bag_of_words"}}
+    for (corpus, name), asked in plan.learning.classifiers.items():
+        found = ClassifierRecipe.from_json(asked.settings, name)
+        wanted = ClassifierRecipe.from_json({"model": changes[name]}, name)
+        assert found.model == wanted.model
+        assert found.training.learning_rate == (
+            5e-5 if (corpus, name) == ("imdb-small", "proxy") else wanted.training.learning_rate
+        )
+        assert (found.training.updates, found.training.epochs) == (wanted.training.updates, wanted.training.epochs)
+        assert len(asked.seeds) == (6 if name == "attention" else 1)
+    assert {model.settings.preset for model in plan.requested.models} == {
+        "snell2021_lstm", "snell2021_proxy", "snell2021_linear",
+    }  # fmt: skip

@@ -135,9 +135,9 @@ def _runs(model: str, seeds: Sequence[int]) -> tuple[TrainedRun, ...]:
 
 
 def _merged(*contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of two levels laid over each other, the last on top."""
+    """Returns settings of two levels laid over each other, the last on top; null says nothing."""
     made: dict[str, Any] = {}
     for content in contents:
-        for key, value in content.items():
-            made[key] = {**made.get(key, {}), **value} if isinstance(value, dict) else value
+        for key, values in content.items():
+            made[key] = {**made.get(key, {}), **{name: value for name, value in values.items() if value is not None}}
     return made

@@ -90,8 +90,8 @@ def test_every_value_reaches_its_command_as_it_is(workspace: Workspace, shards: 
     alone = {"attribute", "score_methods"} if shards > 1 else {"gather_matrices", "gather_metrics"}
     parts = set() if shards > 1 else {"attribute_shard", "score_methods_shard"}
     studies = {f"{name}_study" for name in config["studies"]}  # rules/studies.smk names them
-    # Every rule has a job with these values, but for those without a command and for texts that no study here selects.
-    silent = {"all", "prefetch", "manifest", "select_text"}
+    # Every rule has a job with these values, but for those without a command.
+    silent = {"all", "prefetch", "manifest"}
     assert {rule for rule, _ in jobs} == (every | studies) - alone - parts - silent
     encoders = {}
     for rule, command in jobs:

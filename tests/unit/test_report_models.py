@@ -120,6 +120,14 @@ def test_what_is_missing_says_why() -> None:
     assert narrow.header == ("model", "direction", "seed", "accuracy (%)", "perplexity", "BLEU", "seconds")
 
 
+def test_a_terminal_has_no_room_for_models_that_were_not_tried_on_the_test_text() -> None:
+    untried = trained("attends", accuracy=math.nan, perplexity=math.nan, bleu=math.nan)
+    both = [trained("lstm"), untried]
+    assert column(models_table("toy", both), "model") == ["lstm", "attends"]
+    assert column(models_table("toy", both, narrow=True), "model") == ["lstm"]
+    assert column(models_table("toy", [untried], narrow=True), "model") == ["attends"]
+
+
 def test_everything_about_a_model_is_found(results: Path) -> None:
     with (results / "models/toy/xx-yy/lstm/1/model.journal.jsonl").open() as file:
         seconds = [json.loads(line)["values"]["seconds"] for line in file if '"seconds"' in line]

@@ -68,9 +68,15 @@ def models_table(
     failures: Sequence[Failure] = (),
     narrow: bool = False,
 ) -> Table:
-    """Returns every model of a dataset by direction; ``narrow`` leaves out what a terminal has no room for."""
+    """Returns every model of a dataset by direction; ``narrow`` leaves out what a terminal has no room for.
+
+    That is also any model that was trained and not tried on the test text, where others were.
+    """
     columns = [column for column in _COLUMNS if not narrow or column.name in _NARROW]
     groups = _groups(dataset, models, expected)
+    if narrow:
+        tried = {group: found for group, found in groups.items() if not found[1] or any(map(_is_tried, found[1]))}
+        groups = tried or groups
     best = {column.name: _best(column, groups) for column in columns if column.better}
     rows = []
     for group, (names, trained) in groups.items():
@@ -131,6 +137,10 @@ def _groups(
         names.append(name)
         trained += [item for item in models if item.id == name]
     return groups
+
+
+def _is_tried(item: ModelCard) -> bool:
+    return not (math.isnan(item.accuracy) and math.isnan(item.bleu))
 
 
 def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[ModelCard]]]) -> dict[str, str]:

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from alignlens.results.paths import PathPattern
-    from alignlens.studies.requests import AgreementRequest, ClassifierRequest, ToyRequest, TrainedRun
+    from alignlens.studies.requests import (
+        AgreementRequest,
+        ClassifierRequest,
+        ToyRequest,
+        TrainedRun,
+        TrajectoryRequest,
+    )
     from alignlens.workflow.plan import Plan
 
 
@@ -70,14 +76,17 @@ class LearningPlan:
         found: dict[AskedModel, Question] = {}
         for requests in self.plan.requested.of.values():
             for asked in requests.trajectories:
-                direction = self.plan.directions(asked.dataset)[0]
-                seeds = self.plan.planned(asked.model).seeds if asked.seeds is None else asked.seeds
-                for seed in seeds:
-                    model = AskedModel(asked.dataset, direction, asked.model, seed, asked.split)
+                for model in self._models(asked):
                     known = found.get(model, Question((), bleu=False))
                     methods = tuple(dict.fromkeys((*known.methods, *asked.methods)))
                     found[model] = Question(methods, known.bleu or asked.bleu)
         return found
+
+    def _models(self, asked: TrajectoryRequest) -> list[AskedModel]:
+        """Returns the trainings that a request is about, all of the first direction."""
+        direction = self.plan.directions(asked.dataset)[0]
+        seeds = self.plan.planned(asked.model).seeds if asked.seeds is None else asked.seeds
+        return [AskedModel(asked.dataset, direction, asked.model, seed, asked.split) for seed in seeds]
 
     @cached_property
     def classifiers(self) -> dict[tuple[str, str], ClassifierRequest]:
@@ -154,11 +163,8 @@ class LearningPlan:
     def _of_study(self, name: str, labelled: PathPattern) -> Iterator[str]:
         asked, path = self.plan.requested.of[name], self.plan.path
         for one in asked.trajectories:
-            seeds = self.plan.planned(one.model).seeds if one.seeds is None else one.seeds
-            direction = self.plan.directions(one.dataset)[0]
-            for seed in seeds:
-                names = AskedModel(one.dataset, direction, one.model, seed, one.split)
-                yield path(TRAJECTORY, **names._asdict())
+            for model in self._models(one):
+                yield path(TRAJECTORY, **model._asdict())
         for dataset in dict.fromkeys(one.dataset for one in asked.trajectories):
             yield path(SUBWORDS, dataset=dataset)
             for split in (TRAIN, DEV):

@@ -50,10 +50,12 @@ class ClassifierLoop:
     ) -> None:
         self.model, self.settings, self.splits, self.work, self.seed = model, settings, splits, work, seed
         self.epoch_batches = batches_of(splits["train"], settings.batch)
-        self.updates = settings.updates or self.epoch_batches * (settings.epochs or 1)
+        if settings.learning_rate is None or (settings.updates is None) == (settings.epochs is None):
+            raise ValueError("a training whose rate or length was not settled; see ClassifierTraining.of_kind")
+        self.updates = settings.updates or self.epoch_batches * (settings.epochs or 0)
         #: The updates whose weights are kept, as far as the training goes.
         self.snapshots = _snapshots(settings, self.updates)
-        self.optimizer = torch.optim.Adam(model.learning(), lr=settings.learning_rate or 1e-3, fused=True)
+        self.optimizer = torch.optim.Adam(model.learning(), lr=settings.learning_rate, fused=True)
         with torch.no_grad():
             self.progress: Progress = work.resume({"weights": model}, self.optimizer)
         self.history = work.history(self.progress.update)

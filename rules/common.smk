@@ -59,8 +59,8 @@ wildcard_constraints:
     weights=f"{FINAL}|[0-9]+",
     decoding=f"{FORCED}|{FREE}",
     corpus="|".join(plan.learning.corpora()) or "(?!)",
-    classifier="|".join({name for _, name in plan.learning.classifiers}) or "(?!)",
-    task="|".join({task for task, _ in plan.learning.agreements}) or "(?!)",
+    classifier="|".join(dict.fromkeys(name for _, name in plan.learning.classifiers)) or "(?!)",
+    task="|".join(dict.fromkeys(task for task, _ in plan.learning.agreements)) or "(?!)",
     toy="|".join(plan.learning.toys) or "(?!)",
 
 

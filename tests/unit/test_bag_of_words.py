@@ -53,6 +53,8 @@ def test_logits_are_the_mean_over_the_words_whatever_stands_in_the_prefix(model:
         expected = sum(by_word) / length + model.output.bias
         torch.testing.assert_close(logits[row], expected.expand(4, -1))
     assert torch.equal(logits, model(ids, mask, prefix.roll(1, 1)))
+    keep = torch.tensor([[True, True, False, True], [False] * 4, [True, False, False, False]])
+    assert torch.equal(model(ids, mask, prefix, keep), logits[keep])
 
 
 def test_it_names_equal_weights_on_the_words_and_steps_as_it_decodes(model: BagOfWords) -> None:

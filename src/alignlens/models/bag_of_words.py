@@ -61,6 +61,14 @@ class BagOfWords(Seq2Seq):
         """Returns scores (..., vocabulary) of decoder states (..., dim)."""
         return cast("Tensor", self.output(states))
 
+    def forward(self, source: Tensor, mask: Tensor, prefix: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Returns logits (batch, target, vocabulary), or (kept, vocabulary); those of a sentence are computed once."""
+        memory = self.encode(self.embed_source(source), mask)
+        logits = self.logits(self.decode(memory, self.embed_target(prefix[:, :1])).states[:, 0])
+        if keep is None:
+            return logits[:, None].expand(-1, prefix.shape[1], -1)
+        return logits.index_select(0, keep.nonzero()[:, 0])
+
     def begin(self, memory: Memory) -> State:
         """Returns the state before the first token; nothing of it ever changes."""
         return State(0, memory, (), ())

@@ -68,12 +68,13 @@ rule explain_classifier:
         runtime=grows(240),
     params:
         texts=lambda wildcards: plan.learning.items(wildcards.corpus, wildcards.split),
+        quantities=lambda wildcards: quantities(wildcards),
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.classify"),
     shell:
         "python -m alignlens classify explain --model {input.model:q} --data {input.data:q} --split {wildcards.split:q}"
-        " --items {params.texts:q} --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl"
-        " --about {params.about:q} > {log:q} 2>&1"
+        " --items {params.texts:q} --quantities {params.quantities:q} --threads {threads} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} > {log:q} 2>&1"
 
 
 rule logistic_regression:

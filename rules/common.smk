@@ -15,7 +15,7 @@ from alignlens.io.locks import release_stale_locks
 from alignlens.io.typed import written
 from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
-from alignlens.workflow.learning_plan import AskedModel
+from alignlens.workflow.learning_plan import AskedClassifier, AskedModel
 from alignlens.workflow.plan import SIDES, Plan
 from alignlens.workflow.settings import load_settings, read_config
 from alignlens.results import paths
@@ -138,6 +138,12 @@ def question(wildcards):
     """Returns what the wildcards' model is asked at all its checkpoints."""
     names = {key: wildcards[key] for key in AskedModel._fields}
     return plan.learning.trajectories[AskedModel(**{**names, "seed": int(wildcards.seed)})]
+
+
+def quantities(wildcards):
+    """Returns what the wildcards' classifier is asked at all its checkpoints."""
+    names = {key: wildcards[key] for key in AskedClassifier._fields}
+    return ",".join(plan.learning.quantities(AskedClassifier(**{**names, "seed": int(wildcards.seed)})))
 
 
 def compared(wildcards):

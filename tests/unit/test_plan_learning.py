@@ -21,7 +21,7 @@ from alignlens.studies.requests import (
     TrajectoryRequest,
 )
 from alignlens.toys.settings import TASKS, toy_settings
-from alignlens.workflow.learning_plan import AskedModel
+from alignlens.workflow.learning_plan import AskedClassifier, AskedModel
 from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings, read_config
 
@@ -102,6 +102,24 @@ def test_agreement_reads_the_folders_of_its_runs(plan_of: Callable[..., Plan]) -
     assert found["logistic"] == [f"{folder}/logistic/dev"]
     assert learning.selections() == [("demo", "some")]
     assert learning.logistic() == [("sst", "dev")]
+
+
+def test_classifiers_are_asked_what_agreements_read_of_them(plan_of: Callable[..., Plan]) -> None:
+    first, second, frozen = TrainedRun("plain", 1), TrainedRun("plain", 2), TrainedRun("frozen", 1)
+    asked = Requests(
+        classifiers=[ClassifierRequest("sst", "plain", {}, (1, 2, 3), {"dev": 50, "train": 20})],
+        agreements=[AgreementRequest("sst", "dev", first, (second,), second, second, frozen, classified=True)],
+    )
+    learning = plan_of(asked).learning
+
+    def quantities(name: str, seed: int, split: str = "dev") -> list[str]:
+        return learning.quantities(AskedClassifier("sst", name, seed, split))
+
+    assert quantities("plain", 1) == ["attention", "grad_input"]
+    assert quantities("plain", 2) == ["attention", "probe"]
+    assert quantities("frozen", 1) == ["attention"]
+    # What no agreement reads was asked for by itself.
+    assert quantities("plain", 3) == quantities("plain", 1, "train") == ["attention", "probe", "grad_input"]
 
 
 def test_classifiers_toys_and_counts_are_targets(plan_of: Callable[..., Plan]) -> None:

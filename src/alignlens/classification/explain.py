@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from alignlens.classification.model import Classifier
     from alignlens.io.matrices import Matrix
 
-QUANTITIES = ("attention", "probe", "grad_input")
 PROBE = "probe"
 _TOKENS = 4096
 

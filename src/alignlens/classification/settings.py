@@ -13,6 +13,8 @@ from alignlens.io.typed import group, read, schema_of, setting, written
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: What a trained classifier can be asked about every position of a text; ``explain`` defines them.
+QUANTITIES = ("attention", "probe", "grad_input")
 _WIDTH = Limits(1, 8192)
 _UPDATES = Limits(1, 100_000_000)
 #: By kind of model: what is not said.

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignlens.classification.settings import ClassifierRecipe
+from alignlens.classification.settings import QUANTITIES, ClassifierRecipe
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.numbers import count, seed
 from alignlens.cli.paths import Outputs
@@ -40,7 +40,6 @@ _RAREST = 3
 _WIDTH = 300
 # From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
-_QUANTITIES = "attention,probe,grad_input"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     explaining.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that train wrote")
     explaining.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
-    explaining.add_argument("--quantities", default=_QUANTITIES, metavar="LIST", help="of them some (%(default)s)")
+    explaining.add_argument(
+        "--quantities", default=",".join(QUANTITIES), metavar="LIST", help="of them some (%(default)s)"
+    )
 
     fitting = task("logistic", "logistic regression over the words of a text", "--data texts --out logistic")
     fitting.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
@@ -212,9 +213,8 @@ def _watched(loop: ClassifierLoop, journal: Journal, run: Run) -> None:
 
 def _explain(args: argparse.Namespace) -> None:
     about, quantities = about_of(args), args.quantities.split(",")
-    known = _QUANTITIES.split(",")
-    if not set(quantities) <= set(known) or len(set(quantities)) < len(quantities):
-        raise ConfigError(f"--quantities {args.quantities[:60]}: give some of {', '.join(known)}, each once")
+    if not set(quantities) <= set(QUANTITIES) or len(set(quantities)) < len(quantities):
+        raise ConfigError(f"--quantities {args.quantities[:60]}: give some of {', '.join(QUANTITIES)}, each once")
     import torch
 
     from alignlens.classification.explain import explain

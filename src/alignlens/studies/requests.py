@@ -161,6 +161,16 @@ class TrainedRun(NamedTuple):
     seed: int
 
 
+#: What ``alignlens agreement`` reads of a run, by the option that names it.
+_READ = {
+    "attention": ("attention", "grad_input"),
+    "again": ("attention", "probe"),
+    "uniform": ("probe",),
+    "proxy": ("probe",),
+    "frozen": ("attention",),
+}
+
+
 @dataclass(frozen=True)
 class AgreementRequest:
     """How far trained runs agree on what matters in one text; what ``alignlens agreement`` is told."""
@@ -182,6 +192,10 @@ class AgreementRequest:
         frozen = () if self.frozen is None else (self.frozen,)
         one = {"attention": (self.attention,), "again": self.again, "uniform": (self.uniform,)}
         return {**one, "proxy": (self.proxy,), "frozen": frozen}
+
+    def reads(self, run: TrainedRun) -> set[str]:
+        """Returns what is read of a classifier at each of its checkpoints."""
+        return {quantity for option, runs in self.runs().items() if run in runs for quantity in _READ[option]}
 
 
 @dataclass(frozen=True)

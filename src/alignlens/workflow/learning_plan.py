@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from alignlens.classification.settings import QUANTITIES
 from alignlens.results.paths import (
     AGREEMENT,
     AGREEMENT_SENTENCES,
@@ -23,18 +24,13 @@ from alignlens.results.paths import (
     TRAIN,
     TRAJECTORY,
 )
+from alignlens.studies.requests import TrainedRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from alignlens.results.paths import PathPattern
-    from alignlens.studies.requests import (
-        AgreementRequest,
-        ClassifierRequest,
-        ToyRequest,
-        TrainedRun,
-        TrajectoryRequest,
-    )
+    from alignlens.studies.requests import AgreementRequest, ClassifierRequest, ToyRequest, TrajectoryRequest
     from alignlens.workflow.plan import Plan
 
 
@@ -113,6 +109,12 @@ class LearningPlan:
             for seed in asked.seeds
             for split in asked.items
         ]
+
+    def quantities(self, run: AskedClassifier) -> list[str]:
+        """Returns what a classifier is asked: what some agreement reads, or everything where none does."""
+        asked, trained = self.agreements.get((run.corpus, run.split)), TrainedRun(run.classifier, run.seed)
+        read = asked.reads(trained) if asked is not None and asked.classified else set()
+        return [each for each in QUANTITIES if each in read] or list(QUANTITIES)
 
     @cached_property
     def agreements(self) -> dict[tuple[str, str], AgreementRequest]:

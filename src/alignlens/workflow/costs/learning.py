@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from alignlens.classification.settings import ClassifierRecipe
 from alignlens.toys.settings import HeadsSettings, SeededSettings, toy_settings
+from alignlens.workflow.learning_plan import AskedClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,12 +74,14 @@ def _classifier(asked: ClassifierRequest, seed: int, texts: LabelledSet, learnin
     for split in asked.items:
         items = min(learning.items(asked.corpus, split), texts.sizes.get(split, _TEXTS))
         length = texts.words.get(split, words) + 2
+        quantities = learning.quantities(AskedClassifier(asked.corpus, asked.name, seed, split))
+        passes = _PASSES if "grad_input" in quantities else 1
         yield Work(
             "explain_classifier",
             f"{name} {split}",
             models=True,
-            multiply_adds=checkpoints * items * length * a_word * _PASSES,
-            bytes=_BYTES * checkpoints * _PASSES * items * length,
+            multiply_adds=checkpoints * items * length * a_word * passes,
+            bytes=_BYTES * checkpoints * len(quantities) * items * length,
         )
 
 

@@ -12,10 +12,10 @@ from classifiers import SMALL, recipe
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from alignlens.classification.examples import Examples
-from alignlens.classification.explain import QUANTITIES, explained
+from alignlens.classification.explain import explained
 from alignlens.classification.model import Classifier, build
 from alignlens.classification.recurrence import hidden_states
-from alignlens.classification.settings import ClassifierRecipe
+from alignlens.classification.settings import QUANTITIES, ClassifierRecipe
 from alignlens.errors import ConfigError
 
 WORDS = 20

@@ -11,10 +11,11 @@ from classifiers import DATASETS, prepared_texts, train
 
 from alignlens.classification import training
 from alignlens.classification.examples import in_order
-from alignlens.classification.explain import QUANTITIES, explained
+from alignlens.classification.explain import explained
 from alignlens.classification.folder import TrainedClassifier
 from alignlens.classification.logistic import STRENGTHS, fit
 from alignlens.classification.prepare import Prepared
+from alignlens.classification.settings import QUANTITIES
 from alignlens.cli.main import main
 from alignlens.io.trajectories import Trajectory
 

@@ -20,7 +20,7 @@ help:
 	@echo "make format  let the formatters rewrite the code"
 	@echo "make lock    write the installed versions to requirements.lock"
 
-KERNELS := $(wildcard src/alignlens/attribution/gradients/kernels/*)
+KERNELS := $(wildcard src/alignlens/attribution/*/kernels/*)
 
 # pip compiles one file at a time, tests of packages too: half of its time. Bytecode is a convenience, so its errors are ignored.
 $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)

@@ -50,10 +50,14 @@ GRADIENTS = [
     *(f"ding_smoothgrad,n=8,order={order}" for order in ("clip_then_mean", "mean_then_clip")),
     "grad_input",
 ]
-EVERYTHING = parse_all(["attention", "smoothed_attention,n=8", "norms", *GRADIENTS, "probe", "optimal_attention"])
+EVERYTHING = parse_all(
+    ["attention", "smoothed_attention,n=8", "norms", *GRADIENTS, "probe", "optimal_attention", "lrp", "lrp_epsilon"]
+)
 #: They ask what would make the word probable: the same word elsewhere does as well.
 LEXICAL = ("probe", "optimal_attention")
 LEAST_PERCENT = 95
+#: Part of the relevance in an LSTM goes back step by step, to words before: 85 % with an alpha of 1, 91 % with 1/2.
+LEAST_RECURRENT = {("lstm", "lrp"): 80}
 
 
 def methods_for(architecture: str) -> list[Method]:
@@ -120,7 +124,8 @@ def diagonal_percent(model: Seq2Seq, texts: list[list[int]], methods: list[Metho
     hits = dict.fromkeys((method.text for method in methods), 0)
     for number, found in attribute(model, texts, texts, methods):
         words = np.array(texts[number])
-        for name, matrix in found.items():
+        for name in hits:
+            matrix = found[name]
             best, places = matrix[:-1, :-1].argmax(-1), np.arange(len(words))
             hits[name] += int((words[best] == words if name in LEXICAL else best == places).sum())
     return {name: 100 * count / sum(map(len, texts)) for name, count in hits.items()}
@@ -141,7 +146,8 @@ def test_models_copy_new_sentences(copier: tuple[str, Seq2Seq], repeating: bool)
 def test_every_method_aligns_each_word_with_its_copy(copier: tuple[str, Seq2Seq], repeating: bool) -> None:
     architecture, model = copier
     found = diagonal_percent(model, sentences(repeating, seed=8), methods_for(architecture))
-    assert {name: percent for name, percent in found.items() if percent < LEAST_PERCENT} == {}
+    least = {name: LEAST_RECURRENT.get((architecture, name), LEAST_PERCENT) for name in found}
+    assert {name: percent for name, percent in found.items() if percent < least[name]} == {}
 
 
 def test_the_step_that_reads_a_word_looks_at_the_next_one(copier: tuple[str, Seq2Seq]) -> None:

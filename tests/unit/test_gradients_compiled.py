@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformer_cases import ROWS, TARGET, collected, inputs, model_of, wanted_sets
 
+from alignlens.attribution import native
 from alignlens.attribution.gradients import compiled
 from alignlens.attribution.gradients.autograd import AutogradGradients
 from alignlens.attribution.gradients.choice import source_gradients
@@ -66,8 +67,8 @@ def test_gradients_and_products_equal_automatic_ones(
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_steps_for_any_processor_are_the_same(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are better ones for this processor, nothing else would ever run these."""
-    monkeypatch.setattr(compiled, "_has_avx2", lambda: False)
-    compiled.library.cache_clear()
+    monkeypatch.setattr(native, "_has_avx2", lambda: False)
+    native.native.cache_clear()
     try:
         library = compiled.library()
         assert library is not None
@@ -77,7 +78,7 @@ def test_the_steps_for_any_processor_are_the_same(norm: str, monkeypatch: pytest
         assert_close(collected(CompiledTransformerGradients(model.float()), wanted, 64, dtype=torch.float), expected)
     finally:
         monkeypatch.undo()
-        compiled.library.cache_clear()
+        native.native.cache_clear()
 
 
 def test_a_closed_feed_forward_net_sends_nothing_back() -> None:
@@ -114,10 +115,10 @@ def test_double_precision_and_odd_widths_stay_with_torch(model: torch.nn.Module)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """An empty folder in which the compiled steps are looked for."""
     monkeypatch.setattr(compiled, "__file__", str(tmp_path / "compiled.py"))
-    compiled.library.cache_clear()
+    native.native.cache_clear()
     yield tmp_path
     monkeypatch.undo()
-    compiled.library.cache_clear()
+    native.native.cache_clear()
 
 
 def test_steps_older_than_their_source_are_not_used(elsewhere: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -127,7 +128,7 @@ def test_steps_older_than_their_source_are_not_used(elsewhere: Path, caplog: pyt
     shutil.copytree(HERE / "kernels", elsewhere / "kernels")
     assert compiled.library() is not None
     os.utime(elsewhere / "kernels/products.h")
-    compiled.library.cache_clear()
+    native.native.cache_clear()
     assert compiled.library() is None
     assert "older than their source" in caplog.text
 

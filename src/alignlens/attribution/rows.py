@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from alignlens.errors import ToolError
+
+if TYPE_CHECKING:
+    from alignlens.attribution.relevance.rules import Losses
 
 
 @dataclass
@@ -22,19 +25,33 @@ class Statistics:
     sentences: int = 0
     halvings: int = 0  # how often memory ran out and batches were halved
     copies: dict[str, int] = field(default_factory=dict)  # by method with adaptive sampling: copies over all positions
+    # By method and kind of layer: relevance that arrived there, and what of it was handed on before any rescaling.
+    arrived: dict[str, float] = field(default_factory=dict)
+    handed_on: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Statistics) -> None:
         """Adds the counters of another part of the run."""
         for name, value in vars(other).items():
-            if name == "copies":
-                self.copies = dict(Counter(self.copies) + Counter(value))
-            else:
-                setattr(self, name, getattr(self, name) + value)
+            mine = getattr(self, name)
+            setattr(self, name, _sums(mine, value) if isinstance(value, dict) else mine + value)
 
-    def as_json(self) -> dict[str, int]:
+    def add_losses(self, method: str, losses: Losses) -> None:
+        """Adds what the layers of a model did with the relevance of some sentences."""
+        for mine, found in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
+            for kind, amount in found.items():
+                key = f"{method} {kind}"
+                mine[key] = mine.get(key, 0.0) + amount
+
+    def as_json(self) -> dict[str, float]:
         """Returns the counters by name."""
-        named = {key: value for key, value in vars(self).items() if key != "copies"}
-        return named | {f"copies {method}": count for method, count in self.copies.items()}
+        named = {key: value for key, value in vars(self).items() if not isinstance(value, dict)}
+        named |= {f"copies {method}": count for method, count in self.copies.items()}
+        shares = {key: 1 - self.handed_on[key] / arrived for key, arrived in self.arrived.items() if arrived}
+        return named | {f"lost {key}": share for key, share in shares.items()}
+
+
+def _sums(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
 
 
 def normalised(scores: Tensor, raw: Tensor, visible: Tensor, wanted: Tensor, statistics: Statistics) -> Tensor:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import logging
-from functools import cache
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor
 
+from alignlens.attribution.native import native
+
 STEPS = ("top_back", "feed_back", "attention_back", "norm_back", "changes", "dot_all", "dot_each")
 LANES = 8  # of the processor: widths must be multiples of it
 _PANEL = 2 * LANES
 
-_log = logging.getLogger("attribution")
 _long, _pointer = ctypes.c_long, ctypes.c_void_p
 
 
@@ -75,27 +74,9 @@ class Top(ctypes.Structure):
     )
 
 
-@cache
 def library() -> ctypes.CDLL | None:
     """Returns the compiled steps for this processor; None, and a word about it, where they were not built."""
-    here = Path(__file__).parent
-    newest = max((path.stat().st_mtime for path in (here / "kernels").glob("*.[ch]")), default=0.0)
-    why = "were not built"
-    for name in ("_kernels_avx2", "_kernels")[not _has_avx2() :]:
-        for path in here.glob(f"{name}.*so"):  # of any Python: nothing of it is used in there
-            if path.stat().st_mtime < newest:
-                why = "are older than their source"
-                continue
-            try:
-                return ctypes.CDLL(str(path))
-            except OSError as error:  # of another machine that shares this folder
-                why = f"cannot be loaded ({error})"
-    _log.warning("compiled steps %s: attribution of Transformers takes longer; make install builds them", why)
-    return None
-
-
-def _has_avx2() -> bool:
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX")  # AVX2 or AVX512, never less
+    return native(Path(__file__).parent, "attribution of Transformers takes")
 
 
 def packed(weight: Tensor) -> Tensor:

@@ -1,0 +1,174 @@
+"""The alpha-beta rule inside attention, o = sum over keys j of a_j v_j with a = softmax(e) and e_j = q . k_j.
+
+    taylor     all of it is one function of q, k and v, as released: each z is a derivative times its input
+    softmax    three layers, as the paper describes it: the product a v, the softmax, the product q k. A product gives
+               both factors the same; of the softmax the derivative is taken
+    constant   the weights are taken as given, so that values get everything
+
+Derivatives of ``taylor``, with u_j = v_j - o: d o_c / d v_jc = a_j, d o_c / d k_jd = a_j q_d u_jc, and with respect to
+q_d the sum of a_j k_jd u_jc over j. Signs of products are products of signs, so that nothing of the size query x key x
+width x width is made; for q the sum comes before the sign, which needs a square matrix for every query.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+from alignlens.attribution.relevance.rules import EPSILON, OfAttention, by_head, part, side_by_side, sum_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from alignlens.attribution.relevance.alpha_beta import AlphaBeta
+    from alignlens.attribution.relevance.rules import Attended
+
+
+class _Side(NamedTuple):
+    """All that has one sign and speaks for the outputs of a head."""
+
+    share: float
+    sign: int
+    values: Tensor  # (row, head, key, value width): that part of v
+    same: Tensor  # (row, head, query, key, value width): the part of u that goes with positive products of q and k
+    other: Tensor  # the part that goes with negative ones
+    square: Tensor  # (row, head, query, width, value width): that part of what q gives
+    total: Tensor  # (row, head, query, value width): sum of everything
+
+
+def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    """Returns the relevance of queries, keys and values of one function."""
+    given, weights = by_head(relevance, found.weights.shape[1]), found.weights
+    sides = list(_sides(rules, found))
+    ratios = [side.share * given / (side.total + side.sign * EPSILON)[..., None, :] for side in sides]
+    passed = sum_of(ratio @ side.total[..., None] for ratio, side in zip(ratios, sides, strict=True))
+    factor = rules.handed_on(kind, given.sum(-1), passed[..., 0])[..., None]
+    of_queries, of_keys, of_values = (given.new_zeros(()) for _ in range(3))
+    (query_for, query_against), (key_for, key_against) = _signs(found.queries), _signs(found.keys)
+    for ratio, side in zip(ratios, sides, strict=True):
+        ratio = ratio * factor
+        of_queries = of_queries + ratio @ side.square.transpose(-1, -2)
+        of_values = of_values + _gathered(weights, ratio) * side.values[:, :, :, None]
+        same, other = (weights[:, :, :, None] * (ratio @ each.transpose(-1, -2)) for each in (side.same, side.other))
+        of_keys = of_keys + key_for[:, :, :, None] * (_met(same, query_for) + _met(other, query_against))
+        of_keys = of_keys + key_against[:, :, :, None] * (_met(same, query_against) + _met(other, query_for))
+    return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))
+
+
+def _sides(rules: AlphaBeta, found: Attended) -> list[_Side]:
+    queries, keys, values, weights = found
+    agreeing, opposed = (weights * product for product in _products(queries, keys))
+    distance = values[:, :, None] - (weights @ values)[:, :, :, None]
+    square = queries[..., None] * ((weights[..., None] * keys[:, :, None]).transpose(-1, -2) @ distance)
+    sides = []
+    for share, sign in rules.parts():
+        of_values, of_square = part(values, sign), part(square, sign)
+        same, other = part(distance, sign), part(distance, -sign)
+        total = weights @ of_values + of_square.sum(-2)
+        total += (agreeing[..., None, :] @ same + opposed[..., None, :] @ other)[..., 0, :]
+        sides.append(_Side(share, sign, of_values, same, other, of_square, total))
+    return sides
+
+
+def softmax(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    """Returns the relevance of queries, keys and values, propagated through three layers."""
+    given = by_head(relevance, found.weights.shape[1])
+    of_weights, of_values = _weighted_sum(rules, kind, found, given, both=True)
+    of_scores = _softmax(rules, kind, found, of_weights)
+    of_queries, of_keys = _scores(rules, kind, found, of_scores)
+    return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))
+
+
+def constant(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    """Returns the relevance of the values; queries and keys have none."""
+    given = by_head(relevance, found.weights.shape[1])
+    _, of_values = _weighted_sum(rules, kind, found, given, both=False)
+    steps = given.shape[3]
+    nothing = [each[:, :, :, None].new_zeros(*each.shape[:3], steps, each.shape[3]) for each in found[:2]]
+    return OfAttention(*map(side_by_side, (*nothing, of_values)))
+
+
+def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, both: bool) -> tuple[Tensor, Tensor]:
+    """Returns the relevance of weights (row, head, query, step, key) and values; of values alone unless ``both``."""
+    weights, times = found.weights, 2 if both else 1
+    signed = [(share, sign, part(found.values, sign)) for share, sign in rules.parts()]
+    totals = [times * (weights @ values) for _, _, values in signed]
+    ratios = [
+        share * given / (total + sign * EPSILON)[..., None, :]
+        for (share, sign, _), total in zip(signed, totals, strict=True)
+    ]
+    passed = sum_of(ratio @ total[..., None] for ratio, total in zip(ratios, totals, strict=True))
+    factor = rules.handed_on(kind, given.sum(-1), passed[..., 0])[..., None]
+    of_weights, of_values = given.new_zeros(()), given.new_zeros(())
+    for ratio, (_, _, values) in zip(ratios, signed, strict=True):
+        ratio = ratio * factor
+        of_values = of_values + _gathered(weights, ratio) * values[:, :, :, None]
+        if both:
+            of_weights = of_weights + weights[:, :, :, None] * (ratio @ values.transpose(-1, -2)[:, :, None])
+    return of_weights, of_values
+
+
+def _softmax(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> Tensor:
+    """Returns the relevance of scores of that of weights, both (row, head, query, step, key)."""
+    weights = found.weights
+    scores = found.queries @ found.keys.transpose(-1, -2)
+    seen = (weights > 0).to(weights.dtype)
+    untouched = seen / seen.sum(-1, keepdim=True)  # what softmax gives where all scores are zero
+    z = -weights[..., None] * (weights * scores)[..., None, :]
+    z.diagonal(dim1=-2, dim2=-1).add_(weights * scores)
+    if rules.settings.bias == "printed":
+        return rules.shares(kind, z, given, untouched)
+    return rules.shares(kind, z + untouched[..., None] * untouched[..., None, :], given)
+
+
+def _scores(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the relevance of queries and keys of that of their products (row, head, query, step, key)."""
+    (query_for, query_against), (key_for, key_against) = _signs(found.queries), _signs(found.keys)
+    products = dict(zip((1, -1), _products(found.queries, found.keys), strict=True))
+    ratios = {
+        sign: share * given / (2 * products[sign] + sign * EPSILON)[:, :, :, None] for share, sign in rules.parts()
+    }
+    passed = sum_of((ratio * 2 * products[sign][:, :, :, None]).sum(-1) for sign, ratio in ratios.items())
+    factor = rules.handed_on(kind, given.sum(-1), passed)[..., None]
+    of_queries, of_keys = given.new_zeros(()), given.new_zeros(())
+    for sign, ratio in ratios.items():
+        ratio = ratio * factor
+        for query, key in ((query_for, (key_for, key_against)), (query_against, (key_against, key_for))):
+            met = key[0] if sign > 0 else key[1]
+            of_queries = of_queries + query[:, :, :, None] * (ratio @ met[:, :, None])
+            of_keys = of_keys + met[:, :, :, None] * _met(ratio, query)
+    return of_queries, of_keys
+
+
+def _signs(values: Tensor) -> tuple[Tensor, Tensor]:
+    return part(values, 1), part(values, -1)
+
+
+def _products(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the positive and the negative part of all products of entries, summed: (row, head, query, key) each."""
+    (query_for, query_against), (key_for, key_against) = _signs(queries), _signs(keys.transpose(-1, -2))
+    return (
+        query_for @ key_for + query_against @ key_against,
+        query_for @ key_against + query_against @ key_for,
+    )
+
+
+def _gathered(weights: Tensor, ratio: Tensor) -> Tensor:
+    """Returns (row, head, key, step, width): what comes to a key from queries (row, head, query, step, width)."""
+    found = weights.transpose(-1, -2) @ ratio.flatten(-2)
+    return found.view(*found.shape[:3], *ratio.shape[-2:])
+
+
+def _met(scores: Tensor, queries: Tensor) -> Tensor:
+    """Returns (row, head, key, step, width) of scores (row, head, query, step, key) and queries (.., query, width)."""
+    steps, keys = scores.shape[3:]
+    found = scores.permute(0, 1, 4, 3, 2).flatten(2, 3) @ queries
+    return found.view(*found.shape[:2], keys, steps, -1)
+
+
+ATTENTION_RULES: dict[str, Callable[[AlphaBeta, str, Attended, Tensor], OfAttention]] = {
+    "taylor": taylor,
+    "softmax": softmax,
+    "constant": constant,
+}

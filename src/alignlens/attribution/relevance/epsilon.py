@@ -1,0 +1,80 @@
+"""Shares by value, with their sign: R_j z_ij / (z_j + eps sign z_j) (Bach et al. 2015).
+
+Attention weights and the deviation of a layer norm are taken as given (Ali et al. 2022), without which it would divide
+by sums that are zero: what a layer norm gives does not change with the size of what it reads. So it is the gradient
+times the input of a model with both held constant. Biases keep their share. Relevances may be negative.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from alignlens.attribution.relevance.rules import OfAttention, Rules, by_head, side_by_side
+
+if TYPE_CHECKING:
+    from alignlens.attribution.relevance.rules import Attended, Reach
+
+
+class Epsilon(Rules):
+    """The rule with its ``epsilon``."""
+
+    def __init__(self, epsilon: float) -> None:
+        super().__init__()
+        self._epsilon = epsilon
+
+    def output(self, kind: str, read: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Returns the relevance of vectors (..., width) of which one number each, by weight (..., width), has 1."""
+        z = read * weight
+        total = z.sum(-1) if bias is None else z.sum(-1) + bias
+        found = z / self._away_from_zero(total)[..., None]
+        return self._counted(kind, torch.ones_like(total), found)
+
+    def linear(
+        self, kind: str, read: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor, reach: Reach
+    ) -> Tensor:
+        """Returns the relevance of what a linear layer has read, (position, row, width)."""
+        total = nn.functional.linear(read, weight, bias)
+        return self._counted(kind, relevance, read[:, :, None] * (self._ratio(relevance, total) @ weight))
+
+    def norm(self, kind: str, read: Tensor, norm: nn.LayerNorm, relevance: Tensor, reach: Reach) -> Tensor:
+        """Returns the relevance of what a layer norm has read, (position, row, width)."""
+        centred = read - read.mean(-1, keepdim=True)
+        gain = norm.weight / (centred.square().mean(-1, keepdim=True) + norm.eps).sqrt()
+        ratio = self._ratio(relevance, centred * gain + norm.bias) * gain[:, :, None]
+        ratio = ratio - ratio.mean(-1, keepdim=True)
+        return self._counted(kind, relevance, read[:, :, None] * ratio)
+
+    def summed(self, kind: str, first: Tensor, second: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the relevance of two vectors (position, row, width) whose sum got it."""
+        ratio = self._ratio(relevance, first + second)
+        found = ratio * first[:, :, None], ratio * second[:, :, None]
+        self._counted(kind, relevance, found[0] + found[1])
+        return found
+
+    def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+        """Returns the relevance of the values, whose weighted sums by head (side by side) got it."""
+        given, steps = by_head(relevance, found.weights.shape[1]), relevance.shape[2]
+        total = found.weights @ found.values
+        ratio = given / self._away_from_zero(total)[:, :, :, None]
+        gathered = found.weights.transpose(-1, -2) @ ratio.flatten(-2)
+        gathered = gathered.view(*gathered.shape[:3], *ratio.shape[-2:])
+        of_values = side_by_side(gathered * found.values[:, :, :, None])
+        self.losses.add(kind, relevance, of_values)
+        of_queries, of_keys = (
+            side_by_side(each.new_zeros(*each.shape[:3], steps, each.shape[3])) for each in (found.queries, found.keys)
+        )
+        return OfAttention(of_queries, of_keys, of_values)
+
+    def _ratio(self, relevance: Tensor, total: Tensor) -> Tensor:
+        """Returns relevance divided by the sums (position, row, width) that it is shared out of."""
+        return relevance / self._away_from_zero(total)[:, :, None]
+
+    def _away_from_zero(self, total: Tensor) -> Tensor:
+        return total + torch.where(total < 0, -self._epsilon, self._epsilon)
+
+    def _counted(self, kind: str, relevance: Tensor, found: Tensor) -> Tensor:
+        self.losses.add(kind, relevance, found)
+        return found

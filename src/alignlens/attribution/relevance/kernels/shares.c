@@ -1,0 +1,182 @@
+/* What layers hand on of relevance by the alpha-beta rule, single precision, on one core.
+
+   The same mathematics as alpha_beta.py. There, what input i gives output j, z_ji, is written to memory for every
+   position; here it is made again whenever it is needed, in registers, and only its positive part is: negative parts are
+   the positive ones of negated inputs and biases.
+
+   Arrays are [position][row][step][width]. A position has relevance at steps from `first` to below `last` (reach_of);
+   other steps are neither read nor written. Inputs are multiples of PANEL. The caller checks shapes and types.
+*/
+
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+#define LANES 8
+#define PANEL (2 * LANES)
+#define TALLEST 5 /* steps whose sums are in registers together */
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float lane __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+#ifdef __AVX__
+INLINE lane positive(lane x) { return (lane)_mm256_max_ps((__m256)x, _mm256_setzero_ps()); }
+#else
+typedef int bits __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+INLINE lane positive(lane x) { return (lane)((bits)x & (bits)(x > 0)); }
+#endif
+
+INLINE lane spread(float x) { return (lane){x, x, x, x, x, x, x, x}; }
+
+INLINE float total(lane x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
+
+/* 0: every step; 1: its own step and later ones; 2: its own step only */
+INLINE void reach_of(long reach, long position, long steps, long *first, long *last) {
+    *first = reach ? position : 0;
+    *last = reach == 2 ? position + 1 : steps;
+}
+
+/* z of a linear layer is bias[j] + x[i] weight[j][i]. totals[position][row][j] = sum over i of its positive part. */
+void linear_totals(long count, long outputs, long inputs, const float *weight, const float *bias, const float *x,
+                   float *totals) {
+    for (long vector = 0; vector < count; vector++, x += inputs)
+        for (long j = 0; j < outputs; j++) {
+            const float *w = weight + j * inputs;
+            lane b = spread(bias[j]), sums[2] = {{0}, {0}};
+            for (long i = 0; i < inputs; i += PANEL)
+                for (int v = 0; v < 2; v++)
+                    sums[v] += positive(b + *(const lane *)(x + i + v * LANES) * *(const lane *)(w + i + v * LANES));
+            *totals++ = total(sums[0] + sums[1]);
+        }
+}
+
+/* found[m][0..PANEL] = sum over j of ratio[m][j] * positive part of bias[j] + x w[j], w of one panel */
+INLINE void linear_tile(const int height, long outputs, const float *w, const float *bias, const float *x,
+                        const float *ratio, long ratio_row, float *found, long found_row) {
+    lane sums[TALLEST][2], first = *(const lane *)x, second = *(const lane *)(x + LANES);
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+    for (long j = 0; j < outputs; j++, w += PANEL) {
+        lane b = spread(bias[j]);
+        lane left = positive(b + first * *(const lane *)w), right = positive(b + second * *(const lane *)(w + LANES));
+#pragma GCC unroll 5
+        for (int m = 0; m < height; m++) {
+            float r = ratio[m * ratio_row + j];
+            sums[m][0] += left * r;
+            sums[m][1] += right * r;
+        }
+    }
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) {
+        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
+        *at = sums[m][0], *after = sums[m][1];
+    }
+}
+
+/* found[..][step][i] = sum over j of ratio[..][step][j] * positive part of z; `packed` is [panel][output][PANEL] */
+void linear_shares(long positions, long rows, long steps, long reach, long outputs, long inputs, const float *packed,
+                   const float *bias, const float *x, const float *ratio, float *found) {
+    for (long place = 0; place < positions * rows; place++) {
+        long first, last;
+        reach_of(reach, place / rows, steps, &first, &last);
+        long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
+        const float *given = ratio + (place * steps + first) * outputs;
+        float *to = found + (place * steps + first) * inputs;
+        for (long i = 0; i < inputs; i += PANEL)
+            for (long number = 0; number < tiles; number++) {
+                long row = count * number / tiles, height = count * (number + 1) / tiles - row;
+                const float *w = packed + i * outputs, *vector = x + place * inputs + i, *r = given + row * outputs;
+                float *at = to + row * inputs + i;
+                switch (height) {
+#define HEIGHT(m) case m: linear_tile(m, outputs, w, bias, vector, r, outputs, at, inputs); break;
+                    HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5)
+#undef HEIGHT
+                }
+            }
+    }
+}
+
+/* z of a layer norm is bias[j] + across[j] x[i] + along[j] y[i], plus diagonal[j] at i = j; all but bias by position.
+   `vectors` is [across, along, diagonal, x, y][position][row][width]. */
+typedef struct {
+    const float *across, *along, *diagonal, *x, *y;
+} Parts;
+
+INLINE Parts parts_of(const float *vectors, long count, long width, long place) {
+    const float *at = vectors + place * width;
+    long size = count * width;
+    return (Parts){at, at + size, at + 2 * size, at + 3 * size, at + 4 * size};
+}
+
+INLINE float plain(Parts p, float bias, long j, long i) { return bias + p.across[j] * p.x[i] + p.along[j] * p.y[i]; }
+
+INLINE float above(float x) { return x > 0 ? x : 0; }
+
+/* How much more the positive part of z is at i = j than it would be without the diagonal. */
+INLINE float more(Parts p, float bias, long j) {
+    float there = plain(p, bias, j, j);
+    return above(there + p.diagonal[j]) - above(there);
+}
+
+void norm_totals(long count, long width, const float *bias, const float *vectors, float *totals) {
+    for (long place = 0; place < count; place++) {
+        Parts p = parts_of(vectors, count, width, place);
+        for (long j = 0; j < width; j++) {
+            lane b = spread(bias[j]), across = spread(p.across[j]), along = spread(p.along[j]), sum = {0};
+            for (long i = 0; i < width; i += LANES)
+                sum += positive(b + across * *(const lane *)(p.x + i) + along * *(const lane *)(p.y + i));
+            *totals++ = total(sum) + more(p, bias[j], j);
+        }
+    }
+}
+
+INLINE void norm_tile(const int height, long width, Parts p, long i, const float *bias, const float *ratio,
+                      long ratio_row, float *found, long found_row) {
+    lane sums[TALLEST][2];
+    lane x0 = *(const lane *)(p.x + i), x1 = *(const lane *)(p.x + i + LANES);
+    lane y0 = *(const lane *)(p.y + i), y1 = *(const lane *)(p.y + i + LANES);
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+    for (long j = 0; j < width; j++) {
+        lane b = spread(bias[j]), across = spread(p.across[j]), along = spread(p.along[j]);
+        lane left = positive(b + across * x0 + along * y0), right = positive(b + across * x1 + along * y1);
+#pragma GCC unroll 5
+        for (int m = 0; m < height; m++) {
+            float r = ratio[m * ratio_row + j];
+            sums[m][0] += left * r;
+            sums[m][1] += right * r;
+        }
+    }
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) {
+        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
+        *at = sums[m][0], *after = sums[m][1];
+    }
+}
+
+void norm_shares(long positions, long rows, long steps, long reach, long width, const float *bias,
+                 const float *vectors, const float *ratio, float *found) {
+    for (long place = 0; place < positions * rows; place++) {
+        long first, last;
+        reach_of(reach, place / rows, steps, &first, &last);
+        long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
+        Parts p = parts_of(vectors, positions * rows, width, place);
+        const float *given = ratio + (place * steps + first) * width;
+        float *to = found + (place * steps + first) * width;
+        for (long i = 0; i < width; i += PANEL)
+            for (long number = 0; number < tiles; number++) {
+                long row = count * number / tiles, height = count * (number + 1) / tiles - row;
+                switch (height) {
+#define HEIGHT(m) \
+    case m: norm_tile(m, width, p, i, bias, given + row * width, width, to + row * width + i, width); break;
+                    HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5)
+#undef HEIGHT
+                }
+            }
+        for (long j = 0; j < width; j++) {
+            float extra = more(p, bias[j], j);
+            for (long step = 0; step < count; step++) to[step * width + j] += given[step * width + j] * extra;
+        }
+    }
+}

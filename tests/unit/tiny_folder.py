@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SOURCE = ["der hund sieht die katze", "die katze schläft", "ein hund und eine katze", "der mann sieht einen hund"]
 TARGET = ["the dog sees the cat", "the cat sleeps", "a dog and a cat", "the man sees a dog"]
 SMALL: dict[str, dict[str, int]] = {
+    "bag_of_words": {"dim": 8},
     "transformer": {"dim": 8, "ffn": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2},
     "lstm": {"dim": 8, "hidden": 8},
     "fconv": {"dim": 8, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "max_positions": 32},

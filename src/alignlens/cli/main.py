@@ -44,6 +44,7 @@ VERBS = {
     "translate": "translate text with a trained model",
     "force": "score given translations with a trained model (forced decoding)",
     "align": "align text and translation with a trained model and an attribution method",
+    "contributions": "tell how much of a translation comes from the source, and how much from its own beginning",
     "attribute": "score which source pieces mattered for every target piece, by any methods",
     "cost": "measure what every method costs by itself: seconds and passes",
     "extract": "turn the scores of attribution methods into word links",

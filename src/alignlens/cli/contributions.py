@@ -1,0 +1,258 @@
+"""``alignlens contributions``: how much of a translation comes from the source, and how much from its own beginning."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.attribution.registry import METHODS, check_architectures, parse
+from alignlens.attribution.settings import AttributionSettings
+from alignlens.cli.numbers import count
+from alignlens.cli.pairs import (
+    STANDARD,
+    STANDARD_INPUT,
+    add_translation,
+    beam_of,
+    check_translation,
+    count_pairs,
+    opened,
+    translated,
+    windows_of_pairs,
+)
+from alignlens.cli.paths import Outputs
+from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load, workers
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.limits import Limits
+from alignlens.io.progress import Progress
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from alignlens.attribution.registry import Method
+    from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.translate import TrainedModel
+    from alignlens.metrics.contributions import Steps, Suspicion
+
+OUTPUTS = Outputs(files=("out", "sentences", "picture", "translation_out"))
+_FORMATS = ("tsv", "json")
+_SUFFIXES = (".svg", ".png")
+_BEGIN, _END = "<begin>", "<end>"
+_COLUMNS = (
+    *("sentence", "step", "token", "source", "target", "start", "source_renormalised"),
+    *("source_entropy", "target_entropy", "most_of_source", "most_of_target"),
+)
+_OF_SENTENCES = ("sentence", "steps", "source_renormalised", "source_entropy", "suspicious")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the verb."""
+    add_model(parser)
+    add_source(parser, more="; - for stdin")
+    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it the model translates")
+    parser.add_argument("--method", default="lrp", metavar="M", help="one that explains the prefix too (default lrp)")
+    parser.add_argument("--out", default=STANDARD, metavar="FILE", help="a line for every step (default: stdout)")
+    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0], help="json: a line for every sentence")
+    parser.add_argument("--sentences", metavar="FILE", help="a line for every sentence, with those to look at marked")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the shares of all sentences (.svg or .png)")
+    parser.add_argument(
+        "--top", type=count(Limits(1, 100)), default=3, metavar="N", help="tokens to name at every step (default 3)"
+    )
+    add_translation(parser)
+    add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
+    parser.epilog = (
+        "example:\n  alignlens contributions --model model --source text.de --target text.en \\\n"
+        "      --out steps.tsv --sentences sentences.tsv --picture shares.png\n\n"
+        "Shares of source, target and start symbol sum to one; source_renormalised leaves the start symbol out.\n"
+        "Entropies are in nats. A sentence is suspicious if its mean share of the source after the first step is\n"
+        "below the median of all by more than three robust deviations (1.48 times the median absolute one): what it\n"
+        "says may have little to do with its source."
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Writes what every prediction is made of, window by window, then what all sentences have in common."""
+    from alignlens.metrics.contributions import Suspicion
+
+    method = _check(args)
+    source, target = (STANDARD_INPUT if name == STANDARD else name for name in (args.source, args.target))
+    total = count_pairs(source, target)
+    trained = load(args)
+    check_architectures([method], [trained.spec.architecture])
+    told: list[_Told] = []
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress("contributions", total))
+        out = opened(stack, args.out)
+        translation = opened(stack, args.translation_out) if args.translation_out else None
+        if args.format == "tsv":
+            out.write("\t".join(_COLUMNS) + "\n")
+        first = 0
+        for given, reference in windows_of_pairs(source, target):
+            source_ids = trained.source_ids(given)
+            if reference is None:
+                target_ids = translated(trained, source_ids, beam_of(args), args.batch_tokens)
+            else:
+                target_ids = trained.target_ids(reference)
+            for sentence in _sentences(trained, source_ids, target_ids, method, first, args, progress):
+                out.write(sentence.as_json() if args.format == "json" else sentence.as_tsv())
+                told.append(sentence.told())
+            if translation is not None:
+                translation.writelines(f"{trained.text(target_ids[k])}\n" for k in range(len(target_ids)))
+            first += len(given)
+        if not told:
+            raise InputError("has no sentences.", source, advice="Give a text.")
+        rule = Suspicion.of([each.share for each in told])
+        if args.sentences:
+            opened(stack, args.sentences).writelines(_lines(told, rule))
+    if args.picture:
+        _draw(args.picture, told, rule, method)
+    if args.json:
+        print(json.dumps(_summary(told, rule, method)))
+
+
+def _check(args: argparse.Namespace) -> Method:
+    """Returns the method, after looking at all options that can be wrong before anything is read."""
+    check_compute(args)
+    check_translation(args)
+    if args.source == args.target == STANDARD:
+        raise ConfigError("only one of --source and --target can be standard input")
+    if args.json and STANDARD in (args.out, args.sentences, args.translation_out):
+        raise ConfigError("--json needs --out, since the steps would go to standard output too")
+    if args.picture is not None and args.picture.suffix not in _SUFFIXES:
+        raise ConfigError(f"--picture {args.picture}: must end in {' or '.join(_SUFFIXES)}")
+    method = parse(args.method)
+    if not method.spec.prefix:
+        able = " or ".join(name for name, spec in METHODS.items() if spec.prefix)
+        raise ConfigError(f"method {method.name} says nothing about the target prefix; give {able}")
+    return method
+
+
+class _Told(NamedTuple):
+    """What is kept of a sentence until all are known."""
+
+    number: int
+    shares: NDArray[np.float64]  # of the source at every step, renormalised
+    share: float
+    entropy: float
+
+
+class _Sentence(NamedTuple):
+    """One sentence with its steps, and what its columns and rows are called."""
+
+    number: int
+    steps: Steps
+    matrices: tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]  # of source and prefix
+    source: list[str]
+    target: list[str]  # the start symbol, the pieces, the end symbol
+    top: int
+
+    def told(self) -> _Told:
+        return _Told(
+            self.number, self.steps.renormalised, self.steps.mean_share(), float(self.steps.source_entropy.mean())
+        )
+
+    def as_tsv(self) -> str:
+        lines = []
+        for place, step in enumerate(self._steps()):
+            numbers = ("" if value is None else f"{value:.4f}" for value in list(step.values())[2:-2])
+            named = (" ".join(f"{token}:{share:.3f}" for token, share in step[key]) for key in _COLUMNS[-2:])
+            lines.append("\t".join((str(self.number), str(place), step["token"], *numbers, *named)) + "\n")
+        return "".join(lines)
+
+    def as_json(self) -> str:
+        return json.dumps({"sentence": self.number, "steps": list(self._steps())}, ensure_ascii=False) + "\n"
+
+    def _steps(self) -> Iterator[dict[str, Any]]:
+        steps, (source, prefix) = self.steps, self.matrices
+        columns = (
+            *(steps.source, steps.target, steps.start, steps.renormalised),
+            *(steps.source_entropy, steps.target_entropy),
+        )
+        for place, numbers in enumerate(zip(*columns, strict=True)):
+            total = float(source[place].sum() + prefix[place].sum())
+            yield {
+                "step": place,
+                "token": self.target[place + 1],
+                **dict(zip(_COLUMNS[3:9], (_known(float(value)) for value in numbers), strict=True)),
+                _COLUMNS[9]: _most(source[place] / total, self.source, self.top),
+                _COLUMNS[10]: _most(prefix[place, 1 : place + 1] / total, self.target[1:], self.top),
+            }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 6)
+
+
+def _most(shares: NDArray[np.floating[Any]], names: Sequence[str], top: int) -> list[tuple[str, float]]:
+    """Returns the tokens with the greatest shares, the first of equals first."""
+    order = (-shares).argsort(kind="stable")[:top]
+    return [(names[place], round(float(shares[place]), 6)) for place in order.tolist()]
+
+
+def _sentences(
+    trained: TrainedModel,
+    source_ids: TokenStore,
+    target_ids: TokenStore,
+    method: Method,
+    first: int,
+    args: argparse.Namespace,
+    progress: Progress,
+) -> Iterator[_Sentence]:
+    """Yields the sentences of a window in their order; the first of them is sentence ``first`` of the text."""
+    from alignlens.attribution.corpus import attribute
+    from alignlens.metrics.contributions import Steps
+
+    begin = trained.spec.source_begin
+    found = attribute(
+        trained.model,
+        source_ids,
+        target_ids,
+        [method],
+        tokens=args.batch_tokens,
+        source_begin=begin,
+        first=first,
+        workers=workers(args),
+        advance=progress.advance,
+    )
+    for place, matrices in sorted(found, key=lambda each: each[0]):
+        source, prefix = (matrices[name] for name in method.matrices)
+        yield _Sentence(
+            first + place,
+            Steps.of(source, prefix),
+            (source, prefix),
+            [*[_BEGIN] * begin, *trained.source.pieces_of(source_ids[place]), _END],
+            [_BEGIN, *trained.target.pieces_of(target_ids[place]), _END],
+            args.top,
+        )
+
+
+def _lines(told: Sequence[_Told], rule: Suspicion) -> Iterator[str]:
+    yield "\t".join(_OF_SENTENCES) + "\n"
+    for each in told:
+        marked = "yes" if rule.holds(each.share) else "no"
+        yield f"{each.number}\t{len(each.shares)}\t{each.share:.4f}\t{each.entropy:.4f}\t{marked}\n"
+
+
+def _summary(told: Sequence[_Told], rule: Suspicion, method: Method) -> dict[str, Any]:
+    return {
+        "method": method.text,
+        "sentences": len(told),
+        "steps": sum(len(each.shares) for each in told),
+        "median_source": _known(rule.median),
+        "bound": _known(rule.bound),
+        "suspicious": [each.number for each in told if rule.holds(each.share)],
+    }
+
+
+def _draw(path: Path, told: Sequence[_Told], rule: Suspicion, method: Method) -> None:
+    from alignlens.display.contributions import draw_shares
+    from alignlens.display.heatmap import save
+
+    caption = f"What {len(told):,} translations are made of ({method.text})"
+    save(draw_shares([each.shares for each in told], [each.share for each in told], rule.bound, caption), path)

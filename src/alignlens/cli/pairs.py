@@ -1,0 +1,108 @@
+"""Pairs of sentences on the command line: files, stores or standard input, with a translation or one by the model."""
+
+from __future__ import annotations
+
+import sys
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TextIO
+
+from alignlens.cli.numbers import count, real
+from alignlens.decoding.settings import BeamSettings
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import atomic_path
+from alignlens.io.limits import BEAM, LENGTH_PENALTY, MAX_OFFSET, MAX_RATIO
+from alignlens.io.text import check_equal_counts
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+    from contextlib import ExitStack
+
+    from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.given import Given
+    from alignlens.decoding.translate import TrainedModel
+
+STANDARD = "-"
+STANDARD_INPUT = "/dev/stdin"
+# Sentences in memory at once: enough for batches of like length, the same memory for any text.
+_WINDOW = 1000
+
+
+def add_translation(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a translation by the model."""
+    beam = BeamSettings()
+    translation = parser.add_argument_group("translation, without --target")
+    translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
+    translation.add_argument("--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}")
+    translation.add_argument(
+        "--length-penalty",
+        type=real(LENGTH_PENALTY),
+        default=beam.length_penalty,
+        metavar="A",
+        help=f"default {beam.length_penalty:g}",
+    )
+    translation.add_argument(
+        "--max-ratio", type=real(MAX_RATIO), default=beam.max_ratio, metavar="R", help=f"default {beam.max_ratio:g}"
+    )
+    translation.add_argument(
+        "--max-offset", type=count(MAX_OFFSET), default=beam.max_offset, metavar="N", help=f"default {beam.max_offset}"
+    )
+
+
+def check_translation(args: argparse.Namespace) -> None:
+    """Raises for options that do not go with a given translation."""
+    if args.target is not None and args.translation_out is not None:
+        raise ConfigError("--translation-out belongs to a translation by the model; leave out --target")
+
+
+def beam_of(args: argparse.Namespace) -> BeamSettings:
+    """Returns the search that the options ask for."""
+    return BeamSettings(args.beam, args.length_penalty, args.max_ratio, args.max_offset)
+
+
+def count_pairs(source: str, target: str | None) -> int | None:
+    """Returns the number of sentences, where it can be known before; raises if the texts differ in it."""
+    from alignlens.decoding.given import count_of
+
+    names = [name for name in (source, target) if name is not None]
+    counts = [count for count in map(count_of, names) if count is not None]
+    if len(counts) < len(names):
+        return None
+    check_equal_counts(list(names), counts)
+    return counts[0]
+
+
+def windows_of_pairs(source: str, target: str | None) -> Iterator[tuple[Given, Given | None]]:
+    """Yields some sentences of the source and those of the target that belong to them."""
+    from alignlens.decoding.given import windows
+
+    if target is None:
+        yield from ((given, None) for given in windows(source, _WINDOW))
+        return
+    done = 0
+    for given, reference in zip_longest(windows(source, _WINDOW), windows(target, _WINDOW)):
+        lengths = [0 if side is None else len(side) for side in (given, reference)]
+        if lengths[0] != lengths[1]:
+            shorter, longer = (source, target) if lengths[0] < lengths[1] else (target, source)
+            end = done + min(lengths)
+            problem = f"ends after {end} lines, but {longer} goes on."
+            raise InputError(problem, shorter, end, "Line n of both must belong together.")
+        yield given, reference
+        done += lengths[0]
+
+
+def translated(trained: TrainedModel, source_ids: TokenStore, beam: BeamSettings, tokens: int) -> TokenStore:
+    """Returns the pieces that the model writes: they are what is explained, not the text that they spell."""
+    from alignlens.decoding.sentences import stored
+    from alignlens.decoding.translate import translate
+
+    found = translate(trained.model, source_ids, beam, tokens=tokens, source_begin=trained.spec.source_begin)
+    return stored([hypothesis.ids for hypothesis in found])
+
+
+def opened(stack: ExitStack, name: str) -> TextIO:
+    """Returns standard output, or a file that appears under its name when the stack ends without an error."""
+    if name == STANDARD:
+        return sys.stdout
+    temporary = stack.enter_context(atomic_path(name))
+    return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))

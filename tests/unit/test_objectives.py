@@ -68,6 +68,8 @@ def test_every_option_that_is_a_number_has_limits() -> None:
         ({"name": "cross_entropy", "share": 0.1}, r"\.share: unknown key 'share'"),
         ({"name": "source_word_dropout", "share": 1.1}, r"\.share: 1.1 must be at most 1"),
         ({"name": "source_word_dropout", "by": "noise"}, r"\.by: 'noise' is not one of random, unknown"),
+        ({"name": "minimum_risk", "samples": 0}, r"\.samples: 0 must be at least 1"),
+        ({"name": "minimum_risk", "bleu": "nltk"}, r"\.bleu: 'nltk' is not one of sacrebleu, nltk1"),
         ({"share": 0.1}, ": missing key name"),
         ("cross_entropy", ": 'cross_entropy' is not a mapping"),
     ],

@@ -117,6 +117,23 @@ def test_the_probe_asks_the_decoder_once_more_for_every_source_position(project:
     assert probed.multiply_adds == pytest.approx(plain.multiply_adds + 10 * again)
 
 
+def test_translations_that_an_objective_draws_are_drawn_scored_and_scored_again(project: Path) -> None:
+    text, dev = Text(1000, (9.6, 11.1), (15.0, 19.0)), Text(0, (9.6, 11.1), (15.0, 19.0))
+
+    def trained(**objective: Any) -> float:
+        training = {"objective": objective, "batch_tokens": 600}
+        models = {"x": {"preset": "demo_transformer", "training": training}}
+        (run,) = load_settings({"preset": "mine", "datasets": ["demo"], "models": models}, project).models
+        return ModelWork(run, 800, turned=False).training(text, dev).multiply_adds
+
+    plain = trained(name="cross_entropy")
+    assert trained(name="source_word_dropout") == plain
+    few, many = (trained(name="minimum_risk", samples=samples) for samples in (10, 20))
+    # A draw is five passes of the decoder, and a training step three of the whole model.
+    assert 5 / 3 * 10 * 0.5 < (many - few) / plain < 5 / 3 * 10
+    assert few > 5 * plain
+
+
 # ---- estimates, against what was measured (docs/planning.md, docs/results.md)
 
 WORDS = {"hansards": (10.46, 11.84), "deen": (25.5, 27.2), "multi30k": (11.1, 11.9), "demo": (9.7, 11.4)}

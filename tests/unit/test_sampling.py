@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from table_model import VOCABULARY, WORDS, TableModel, all_targets, batch_of, log_prob_of
@@ -83,6 +84,19 @@ def test_draws_depend_on_seed_and_number_and_not_on_how_many_there_are() -> None
 
     assert drawn(3, 1, 0) == drawn(7, 1, 0)[:3]
     assert len({tuple(drawn(5, seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
+
+
+def test_lengths_may_be_counted_from_something_else_than_the_source() -> None:
+    model = TableModel(1, spread=0.1)
+    with torch.no_grad():
+        model.table[:, END_ID] = -30.0  # it never ends by itself
+    settings = SamplingSettings(2, max_ratio=1.5, max_offset=1)
+    for lengths, expected in ((None, [4, 7, 5, 10, 4]), (np.array([1, 2, 0, 3, 9]), [2, 4, 1, 5, 14])):
+        found = sample(model, *batch_of(*SOURCES), settings, range(5), lengths)
+        assert [[len(draw.ids) for draw in draws] for draws in found] == [[most] * 2 for most in expected]
+    model.longest = 4
+    found = sample(model, *batch_of(*SOURCES), settings, range(5), np.full(5, 9))
+    assert {len(draw.ids) for draws in found for draw in draws} == {3}
 
 
 def test_a_cold_model_draws_what_greedy_search_finds() -> None:

@@ -35,9 +35,14 @@ class Hypothesis:
 NOTHING = Hypothesis((), 0.0, 0.0, True)
 
 
-def most_pieces(mask: Tensor, settings: DecodingSettings, longest: int | None) -> NDArray[np.int64]:
-    """Returns how many pieces the translation of each source sentence (batch, source) may have."""
-    lengths: NDArray[np.int64] = mask.sum(dim=1).cpu().numpy()
+def most_pieces(
+    mask: Tensor, settings: DecodingSettings, longest: int | None, lengths: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Returns how many pieces the translation of each source sentence (batch, source) may have.
+
+    That is counted from its own length, or from ``lengths`` if they are given.
+    """
+    lengths = mask.sum(dim=1).cpu().numpy() if lengths is None else lengths
     limits = np.floor(settings.max_ratio * lengths).astype(np.int64) + settings.max_offset
     # A model without positions for more has room for one piece less: the end symbol needs one too.
     most: NDArray[np.int64] = np.minimum(limits, np.iinfo(np.int64).max if longest is None else longest - 1)

@@ -27,18 +27,24 @@ _SHARE_LEAVING = 0.1  # of the rows of a batch
 
 
 def sample(
-    model: Seq2Seq, source: Tensor, mask: Tensor, settings: SamplingSettings, numbers: Sequence[int]
+    model: Seq2Seq,
+    source: Tensor,
+    mask: Tensor,
+    settings: SamplingSettings,
+    numbers: Sequence[int],
+    lengths: NDArray[np.int64] | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns ``samples`` draws for each source sentence (batch, source), in the order of drawing.
 
     ``numbers`` are the sentences' own numbers in their corpus. Draws come from the model's distribution at the given
     temperature, over the tokens that may be part of a translation; ``log_prob`` and ``score`` are the model's own, at
-    temperature 1 and over all tokens, so that they can be compared with forced scores.
+    temperature 1 and over all tokens, so that they can be compared with forced scores. How long a draw may be is
+    counted from the source, or from ``lengths``, one for each sentence: those of references, with END, say.
     """
     check_ready(model)
     if len(numbers) != len(source):
         raise ValueError(f"{len(numbers)} numbers for {len(source)} sentences")
-    limits = most_pieces(mask, settings, model.longest)
+    limits = most_pieces(mask, settings, model.longest, lengths)
     with torch.inference_mode():
         drawn, log_probs = _draw(model, source, mask, settings, _uniforms(numbers, limits, settings), limits)
     hypotheses = []

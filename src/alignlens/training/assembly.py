@@ -205,7 +205,9 @@ def _card(training: Training, spec: ModelSpec) -> dict[str, Any]:
 
 
 def _write_curves(path: Path, training: Training) -> None:
-    curves = [*CURVES, *(f"train_{name}" for name in training.objective.metrics)]
+    objective = training.objective
+    curves = [*CURVES, *(f"train_{name}" for name in objective.metrics)]
+    curves += [f"dev_{name}" for name in objective.dev_metrics]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["update", "epoch", *curves])

@@ -192,7 +192,8 @@ class Training:
         return self.progress.position.epoch > epoch_before
 
     def _validate(self, watcher: Watcher) -> None:
-        found: Validation = self.processes.from_leader(validate(self.model, self.dev) if self.processes.leads else None)
+        own = validate(self.model, self.dev, self.objective) if self.processes.leads else None
+        found: Validation = self.processes.from_leader(own)
         progress = self.progress
         measures = {"update": float(progress.update), **found.measures()}
         if progress.best is None or _is_better(measures, progress.best, self.settings.best_by):

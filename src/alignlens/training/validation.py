@@ -1,4 +1,4 @@
-"""How good a model is on the dev text: loss, token accuracy, BLEU, and a few translations to read."""
+"""How good a model is on the dev text: loss, accuracy, BLEU, what the objective measures, and translations to read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from alignlens.corpora.batches import ordered_batches
 from alignlens.decoding.forced import force_all
 from alignlens.decoding.settings import BeamSettings
 from alignlens.decoding.translate import translate
 from alignlens.metrics.bleu import corpus_bleu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from alignlens.corpora.batches import Batch
     from alignlens.corpora.tokens import TokenStore
     from alignlens.models.contract import Seq2Seq
+    from alignlens.training.objectives.contract import Objective
 
 _SAMPLES = 3
 _GREEDY = BeamSettings(beam=1)
@@ -42,14 +47,16 @@ class Validation:
     accuracy: float
     bleu: float | None
     samples: tuple[tuple[str, str], ...]  # reference and translation
+    measured: Mapping[str, float]  # by the objective
 
     def measures(self) -> dict[str, float]:
         """Returns the numbers under the names of the learning curves."""
         numbers = {"dev_loss": self.loss, "dev_accuracy": self.accuracy, "dev_perplexity": math.exp(min(self.loss, 99))}
-        return numbers if self.bleu is None else {**numbers, "dev_bleu": self.bleu}
+        numbers |= {} if self.bleu is None else {"dev_bleu": self.bleu}
+        return numbers | {f"dev_{name}": value for name, value in self.measured.items()}
 
 
-def validate(model: Seq2Seq, dev: DevText) -> Validation:
+def validate(model: Seq2Seq, dev: DevText, objective: Objective) -> Validation:
     """Returns the measures of a model, which is left in training mode as it was found."""
     was_training = model.training
     model.eval()
@@ -63,12 +70,21 @@ def validate(model: Seq2Seq, dev: DevText) -> Validation:
             source_begin=dev.source_begin,
         ).summary()
         texts = _translations(model, dev)
+        measured = objective.validation(model, _pairs(dev))
     finally:
         model.train(was_training)
     references = dev.references[: len(texts)]
     bleu = corpus_bleu(texts, references, "none").bleu if texts else None
     samples = tuple(zip(references[:_SAMPLES], texts[:_SAMPLES], strict=True))
-    return Validation(forced["loss"], forced["accuracy"], bleu, samples)
+    return Validation(forced["loss"], forced["accuracy"], bleu, samples, measured)
+
+
+def _pairs(dev: DevText) -> Iterator[Batch]:
+    """Yields the pairs that are translated, without those that have an empty side."""
+    first = np.arange(min(dev.translated, len(dev.source)))
+    filled = first[(dev.source.lengths(first) > 0) & (dev.target.lengths(first) > 0)]
+    tokens, begin = dev.batch_tokens, dev.source_begin
+    return ordered_batches(dev.source, dev.target, tokens=tokens, source_begin=begin, indices=filled)
 
 
 def _translations(model: Seq2Seq, dev: DevText) -> list[str]:

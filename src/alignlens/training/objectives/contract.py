@@ -7,7 +7,7 @@ translations from it, have parameters of its own, and let some parameters follow
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
@@ -81,6 +81,8 @@ class Objective(nn.Module, ABC):
 
     #: What it measures besides the loss; mean values are in the curves as ``train_NAME``.
     metrics: ClassVar[tuple[str, ...]] = ()
+    #: What ``validation`` measures; in the curves as ``dev_NAME``.
+    dev_metrics: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Any, material: Material) -> None:
         super().__init__()
@@ -100,10 +102,19 @@ class Objective(nn.Module, ABC):
         """Returns what the losses of a batch are divided by, known before it is computed: its labels."""
         return batch.target_tokens
 
+    def validation(self, model: Seq2Seq, batches: Iterable[Batch]) -> Mapping[str, float]:
+        """Returns measures of pairs of the dev text, the same for the same weights; ``model`` is in evaluation mode."""
+        return {}
+
+    def in_precision(self, model: Seq2Seq) -> torch.autocast:
+        """Returns a context in which a model computes in the precision of the training."""
+        device = next(model.parameters()).device
+        return torch.autocast(device.type, getattr(torch, self._precision), enabled=self._precision != "float32")
+
     def logits(self, model: Seq2Seq, batch: Batch) -> Tensor:
         """Returns (labels, vocabulary) in the precision of the training."""
         device = model.output.weight.device
-        with torch.autocast(device.type, getattr(torch, self._precision), enabled=self._precision != "float32"):
+        with self.in_precision(model):
             found: Tensor = model(
                 torch.from_numpy(batch.source).to(device),
                 torch.from_numpy(batch.source_mask).to(device),

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
-from alignlens.io.limits import Limits
+from alignlens.io.limits import DRAWS, MAX_OFFSET, MAX_RATIO, TEMPERATURE, Limits
 from alignlens.io.schema import check
 from alignlens.io.typed import schema_of, setting
 
@@ -34,6 +34,45 @@ class WordDropoutOptions:
 
 
 @dataclass(frozen=True)
+class MinimumRiskOptions:
+    """Shen et al. 2016 and Voita et al. 2021, appendix B.2: the expected BLEU of translations that the model draws."""
+
+    samples: int = setting(50, "Translations drawn of every pair.", DRAWS, "every one is read and scored")
+    sharpness: float = setting(
+        0.005,
+        "What log probabilities are multiplied with before the softmax over candidates; 0 for equal weights.",
+        Limits(0, 1000),
+        "the most probable candidate has all the weight long before",
+    )
+    temperature: float = setting(
+        1.0, "What logits are divided by in drawing; 1 is the model.", TEMPERATURE, "beyond what a float holds"
+    )
+    bleu: Literal["sacrebleu", "nltk1"] = setting(
+        "sacrebleu",
+        "How the BLEU of a sentence, on pieces, is smoothed, as sacreBLEU does, or by nltk's method 1 as in the "
+        "released code.",
+    )
+    log_p: Literal["model", "smoothed"] = setting(
+        "model",
+        "The log probability of a candidate, or the loss of smoothed labels (label_smoothing) as in the released code.",
+    )
+    length_ratio: float = setting(
+        1.4,
+        "A drawn translation has at most length_ratio times the pieces of the reference, its end counted, "
+        "plus length_extra pieces.",
+        MAX_RATIO,
+        "no language needs so many pieces for one",
+    )
+    length_extra: int = setting(
+        3, "See length_ratio.", MAX_OFFSET, "a translation that never ends would take that many steps"
+    )
+
+
+def _no_draws(options: Any) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
 class ObjectiveSpec:
     """One objective. ``load`` imports its class, which is made from its options and the ``Material`` of a training."""
 
@@ -41,6 +80,7 @@ class ObjectiveSpec:
     options: type
     load: Callable[[], Callable[[Any, Material], Objective]]
     needs_start: bool = False  # whether it goes on from a trained model
+    draws: Callable[[Any], int] = _no_draws  # translations of a pair that are drawn, and scored beside the reference
 
 
 def _cross_entropy() -> Callable[[Any, Material], Objective]:
@@ -61,6 +101,12 @@ def _target_word_dropout() -> Callable[[Any, Material], Objective]:
     return TargetWordDropout
 
 
+def _minimum_risk() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.minimum_risk import MinimumRisk
+
+    return MinimumRisk
+
+
 OBJECTIVES: dict[str, ObjectiveSpec] = {
     "cross_entropy": ObjectiveSpec("cross entropy with smoothed labels", NoOptions, _cross_entropy),
     "source_word_dropout": ObjectiveSpec(
@@ -68,6 +114,13 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
     ),
     "target_word_dropout": ObjectiveSpec(
         "cross entropy, some tokens of the prefix replaced", WordDropoutOptions, _target_word_dropout
+    ),
+    "minimum_risk": ObjectiveSpec(
+        "minus the expected BLEU of translations that the model draws",
+        MinimumRiskOptions,
+        _minimum_risk,
+        needs_start=True,
+        draws=lambda options: int(options.samples),
     ),
 }
 

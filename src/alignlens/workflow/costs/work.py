@@ -94,11 +94,31 @@ class ModelWork:
         for rows, found in batches:
             # Batches of long sentences are more, since they have fewer rows.
             share = (1 / rows) / sum(1 / other for other, _ in batches)
-            batch = batch.plus(Amount(_TRAINING_PASSES * rows * found.forward, found.steps), share)
+            batch = batch.plus(self._losses(rows, found), share)
         validations = length.updates / settings.validate_every if settings.validate_every else length.epochs
         translated = dev.scaled(min(settings.validate_sentences, dev.pairs) / max(1.0, dev.pairs))
         validation = self.forced(dev).plus(self.searched(translated, 1, settings.batch_tokens))
+        if self._draws:
+            validation = validation.plus(self.forced(translated), 2 * self._draws)
         return Amount(*(length.micro_batches * each for each in batch)).plus(validation, validations)
+
+    @property
+    def _draws(self) -> int:
+        """Returns how many translations of a pair its objective draws and scores."""
+        objective = self.run.training.objective
+        return objective.spec.draws(objective.options)
+
+    def _losses(self, rows: float, found: Passes) -> Amount:
+        """Returns the losses of a micro-batch and their gradients."""
+        draws = self._draws
+        if not draws:
+            return Amount(_TRAINING_PASSES * rows * found.forward, found.steps)
+        decoded = found.decoder + found.output
+        # Drawn once, then scored as in a training step with one more pass: what was decoded is not kept in between.
+        decodings = draws + (_TRAINING_PASSES + 1) * (1 + draws)
+        multiply_adds = rows * ((_TRAINING_PASSES + 1) * found.encoder + decodings * decoded)
+        # As many parts of a micro-batch's size as there are candidates, and the steps of the draws, many side by side.
+        return Amount(multiply_adds, found.steps * (2 + draws))
 
     def forced(self, text: Text) -> Amount:
         """Returns one forward pass of a text."""

@@ -1,10 +1,11 @@
 """Speed and memory of relevance propagation, against Grad on the same sentences and the oracle of the tests.
 
 All methods take turns on one thread; what is reported is the median over rounds of the ratio of their times. The oracle
-goes through one step and one module at a time with automatic Jacobians; it is asked about the last step of one sentence,
+goes through one step and one module at a time with automatic Jacobians; it is asked about the last step of a sentence,
 and its time per step compared with ours, numbers included.
 
-python benchmarks/relevance.py [--sentences 16] [--rounds 5] [--pieces 20] [--model DIR --source F --target F] [--memory]
+python benchmarks/relevance.py [--sentences 16] [--rounds 5] [--pieces 20] [--memory]
+python benchmarks/relevance.py --model DIR --source F --target F
 
 Without a model, weights are random, with about 5 million of them; Grad goes faster through a trained Transformer, whose
 feed-forward units are mostly closed.

@@ -64,8 +64,12 @@ def test_compiled_products_are_those_of_torch(
 ) -> None:
     compiled, plain = both(kind, outputs, added)
     close(compiled.totals(sign), plain.totals(sign))
-    ratio = torch.rand(POSITIONS, ROWS, STEPS, outputs)
-    close(compiled.gather(sign, ratio, reach), plain.gather(sign, ratio.double(), reach))
+    given = (
+        *(torch.rand(POSITIONS, ROWS, STEPS, outputs), torch.rand(POSITIONS, ROWS, outputs)),
+        torch.rand(POSITIONS, ROWS, STEPS),
+    )
+    expected = plain.gather(sign, *(each.double() for each in given), reach)
+    close(compiled.gather(sign, *given, reach), expected)
 
 
 def test_odd_widths_stay_with_torch() -> None:

@@ -78,15 +78,16 @@ class AlphaBeta(Rules):
 
     def _handed_back(self, kind: str, parts: Parts, apart: Tensor | None, relevance: Tensor, reach: Reach) -> Tensor:
         """Returns the relevance of what a layer has read; ``apart`` is a bias that stands in denominators."""
-        ratios, passed = [], relevance.new_zeros(())
+        scales, kept = [], relevance.new_zeros(())
         for share, sign in self.parts():
             total = parts.totals(sign)
             below = total + sign * EPSILON if apart is None else total + part(apart, sign) + sign * EPSILON
-            ratio = relevance * (share / below)[:, :, None]
-            passed = passed + (ratio @ total[..., None])[..., 0]
-            ratios.append((sign, ratio))
-        factor = self.handed_on(kind, relevance.sum(-1), passed)[..., None]
-        return sum_of(parts.gather(sign, ratio.mul_(factor), reach) for sign, ratio in ratios)
+            scales.append((sign, share / below))
+            kept = kept + share * total / below
+        # Of each output, what of its relevance is handed on; and all of it.
+        arrived, passed = (relevance @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
+        factor = self.handed_on(kind, arrived, passed)
+        return sum_of(parts.gather(sign, relevance, scale, factor, reach) for sign, scale in scales)
 
     def summed(self, kind: str, first: Tensor, second: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the relevance of two vectors (position, row, width) whose sum got it."""
@@ -96,9 +97,10 @@ class AlphaBeta(Rules):
             total = parts[0] + parts[1] + sign * EPSILON
             for found, each in zip(shares, parts, strict=True):
                 found.add_(each / total, alpha=share)
-        one, other = (relevance * found[:, :, None] for found in shares)
-        factor = self.handed_on(kind, relevance.sum(-1), one.sum(-1) + other.sum(-1))
-        return one.mul_(factor[..., None]), other.mul_(factor[..., None])
+        kept = torch.stack((torch.ones_like(first), shares[0] + shares[1]), -1)
+        arrived, passed = (relevance @ kept).unbind(-1)
+        given = relevance * self.handed_on(kind, arrived, passed)[..., None]
+        return given * shares[0][:, :, None], given * shares[1][:, :, None]
 
     def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of queries, keys and values whose heads' outputs (side by side) got it."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
 from alignlens.attribution.relevance.rules import EPSILON, OfAttention, by_head, part, side_by_side, sum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from alignlens.attribution.relevance.alpha_beta import AlphaBeta
     from alignlens.attribution.relevance.rules import Attended
@@ -31,44 +32,59 @@ class _Side(NamedTuple):
     share: float
     sign: int
     values: Tensor  # (row, head, key, value width): that part of v
-    same: Tensor  # (row, head, query, key, value width): the part of u that goes with positive products of q and k
-    other: Tensor  # the part that goes with negative ones
+    # (row, head, query, 2 keys, value width): the part of u that goes with positive products of q and k, and the other
+    distances: Tensor
     square: Tensor  # (row, head, query, width, value width): that part of what q gives
     total: Tensor  # (row, head, query, value width): sum of everything
 
 
 def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of queries, keys and values of one function."""
-    given, weights = by_head(relevance, found.weights.shape[1]), found.weights
+    given, weights = by_head(relevance, found.weights.shape[1]).contiguous(), found.weights
     sides = list(_sides(rules, found))
-    ratios = [side.share * given / (side.total + side.sign * EPSILON)[..., None, :] for side in sides]
-    passed = sum_of(ratio @ side.total[..., None] for ratio, side in zip(ratios, sides, strict=True))
-    factor = rules.handed_on(kind, given.sum(-1), passed[..., 0])[..., None]
-    of_queries, of_keys, of_values = (given.new_zeros(()) for _ in range(3))
-    (query_for, query_against), (key_for, key_against) = _signs(found.queries), _signs(found.keys)
-    for ratio, side in zip(ratios, sides, strict=True):
-        ratio = ratio * factor
-        of_queries = of_queries + ratio @ side.square.transpose(-1, -2)
-        of_values = of_values + _gathered(weights, ratio) * side.values[:, :, :, None]
-        same, other = (weights[:, :, :, None] * (ratio @ each.transpose(-1, -2)) for each in (side.same, side.other))
-        of_keys = of_keys + key_for[:, :, :, None] * (_met(same, query_for) + _met(other, query_against))
-        of_keys = of_keys + key_against[:, :, :, None] * (_met(same, query_against) + _met(other, query_for))
-    return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))
+    scales = [side.share / (side.total + side.sign * EPSILON) for side in sides]
+    kept = sum_of(scale * side.total for scale, side in zip(scales, sides, strict=True))
+    arrived, passed = (given @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
+    given *= rules.handed_on(kind, arrived, passed)[..., None]
+    ratios = [given * scale[..., None, :] for scale in scales]
+    both = list(zip(ratios, sides, strict=True))
+    twice = weights.repeat(1, 1, 1, 2)[:, :, :, None]
+    met = sum_of((ratio @ side.distances.transpose(-1, -2)).mul_(twice) for ratio, side in both)
+    return OfAttention(
+        side_by_side(sum_of(ratio @ side.square.transpose(-1, -2) for ratio, side in both)),
+        side_by_side(_of_keys(met, found)),
+        side_by_side(sum_of(_gathered(weights, ratio).mul_(side.values[:, :, :, None]) for ratio, side in both)),
+    )
 
 
-def _sides(rules: AlphaBeta, found: Attended) -> list[_Side]:
+def _sides(rules: AlphaBeta, found: Attended) -> Iterator[_Side]:
     queries, keys, values, weights = found
-    agreeing, opposed = (weights * product for product in _products(queries, keys))
+    products = torch.cat(_products(queries, keys), -1).mul_(weights.repeat(1, 1, 1, 2))
     distance = values[:, :, None] - (weights @ values)[:, :, :, None]
     square = queries[..., None] * ((weights[..., None] * keys[:, :, None]).transpose(-1, -2) @ distance)
-    sides = []
     for share, sign in rules.parts():
         of_values, of_square = part(values, sign), part(square, sign)
-        same, other = part(distance, sign), part(distance, -sign)
-        total = weights @ of_values + of_square.sum(-2)
-        total += (agreeing[..., None, :] @ same + opposed[..., None, :] @ other)[..., 0, :]
-        sides.append(_Side(share, sign, of_values, same, other, of_square, total))
-    return sides
+        distances = torch.cat((part(distance, sign), part(distance, -sign)), -2)
+        total = weights @ of_values + of_square.sum(-2) + (products[..., None, :] @ distances)[..., 0, :]
+        yield _Side(share, sign, of_values, distances, of_square, total)
+
+
+def _of_keys(met: Tensor, found: Attended) -> Tensor:
+    """Returns (row, head, key, step, width) of (row, head, query, step, 2 keys): what keys get before q and k.
+
+    Positive entries of a key take what the first has of positive entries of queries, and the other of negative ones;
+    negative entries the other way round.
+    """
+    rows, heads, queries, steps, twice = met.shape
+    for_, against = _signs(found.queries)
+    factors = torch.cat(
+        (torch.cat((for_, against), -1), torch.cat((against, for_), -1)), -2
+    )  # (.., 2 queries, 2 width)
+    turned = met.view(rows, heads, queries, steps, 2, twice // 2).permute(0, 1, 5, 3, 4, 2)
+    gathered = (turned.reshape(rows, heads, -1, 2 * queries) @ factors).view(rows, heads, twice // 2, steps, -1)
+    key_for, key_against = _signs(found.keys)
+    first, second = gathered.chunk(2, -1)
+    return first.mul_(key_for[:, :, :, None]).add_(second.mul_(key_against[:, :, :, None]))
 
 
 def softmax(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:

@@ -43,16 +43,24 @@ class Parts(ABC):
         self.compiled_totals(self.library, sign, found)
         return found if sign > 0 else found.neg_()
 
-    def gather(self, sign: int, ratio: Tensor, reach: Reach) -> Tensor:
-        """Returns (position, row, step, input): z of one sign times numbers (position, row, step, output), summed."""
-        found = ratio.new_zeros(*ratio.shape[:3], self.width)
+    def gather(self, sign: int, relevance: Tensor, scale: Tensor, factor: Tensor, reach: Reach) -> Tensor:
+        """Returns (position, row, step, input): the sum over outputs of z of one sign times what stands there.
+
+        That is relevance (position, row, step, output) times ``scale`` (position, row, output) times ``factor``
+        (position, row, step).
+        """
+        found = relevance.new_empty(*relevance.shape[:3], self.width)
         if self.library is None:
+            found.zero_()
             for place in range(len(self.read)):
-                steps = reach.steps(place, ratio.shape[2])
-                found[place, :, steps] = ratio[place, :, steps] @ part(self.z(place), sign, in_place=True)
-        else:
-            # The compiled product has the positive parts of negated z in the place of negative ones.
-            self.compiled_gather(self.library, sign, (ratio if sign > 0 else -ratio).contiguous(), reach, found)
+                steps = reach.steps(place, relevance.shape[2])
+                ratio = relevance[place, :, steps] * scale[place, :, None] * factor[place, :, steps, None]
+                found[place, :, steps] = ratio @ part(self.z(place), sign, in_place=True)
+            return found
+        # Compiled, the positive parts of negated z stand in the place of negative ones.
+        given = relevance.contiguous(), (sign * scale).contiguous(), factor.contiguous()
+        if not self.compiled_gather(self.library, sign, given, reach, found):
+            raise MemoryError
         return found
 
     @abstractmethod
@@ -64,8 +72,10 @@ class Parts(ABC):
         """Writes the sums of the positive parts of z, or of negated z."""
 
     @abstractmethod
-    def compiled_gather(self, library: ctypes.CDLL, sign: int, ratio: Tensor, reach: Reach, found: Tensor) -> None:
-        """Writes the products with the positive parts of z, or of negated z."""
+    def compiled_gather(
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+    ) -> bool:
+        """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
 
 
 class LinearParts(Parts):
@@ -88,12 +98,13 @@ class LinearParts(Parts):
         tensors = self._weight.contiguous(), *self._signed(sign), found
         _call(library.linear_totals, (positions * rows, outputs, self.width), tensors)
 
-    def compiled_gather(self, library: ctypes.CDLL, sign: int, ratio: Tensor, reach: Reach, found: Tensor) -> None:
-        """Writes the products with the positive parts of z, or of negated z."""
-        positions, rows, steps, outputs = ratio.shape
-        packed = self._weight.view(outputs, self.width // PANEL, PANEL).transpose(0, 1).contiguous()
-        sizes = positions, rows, steps, _REACH[reach], outputs, self.width
-        _call(library.linear_shares, sizes, (packed, *self._signed(sign), ratio, found))
+    def compiled_gather(
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+    ) -> bool:
+        """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
+        panels = self._weight.reshape(self.outputs, self.width // PANEL, PANEL).transpose(0, 1).contiguous()
+        sizes = *found.shape[:3], _REACH[reach], self.outputs, self.width
+        return _call(library.linear_shares, sizes, (panels, *self._signed(sign), *given, found))
 
     def _signed(self, sign: int) -> tuple[Tensor, Tensor]:
         """Returns what is added, and what was read, both negated for the negative sign."""
@@ -126,10 +137,12 @@ class NormParts(Parts):
         """Writes the sums of the positive parts of z, or of negated z."""
         _call(library.norm_totals, (found.shape[0] * found.shape[1], self.width), (*self._signed(sign), found))
 
-    def compiled_gather(self, library: ctypes.CDLL, sign: int, ratio: Tensor, reach: Reach, found: Tensor) -> None:
-        """Writes the products with the positive parts of z, or of negated z."""
-        sizes = *ratio.shape[:3], _REACH[reach], self.width
-        _call(library.norm_shares, sizes, (*self._signed(sign), ratio, found))
+    def compiled_gather(
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+    ) -> bool:
+        """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
+        sizes = *found.shape[:3], _REACH[reach], self.width
+        return _call(library.norm_shares, sizes, (*self._signed(sign), *given, found))
 
     def _signed(self, sign: int) -> tuple[Tensor, Tensor]:
         """Returns what is added, and all vectors that z is made of; negated z has factors of the other sign."""
@@ -137,6 +150,6 @@ class NormParts(Parts):
         return sign * self._added, torch.stack((*factors, self.read, self._turned))
 
 
-def _call(function: Any, sizes: tuple[int, ...], tensors: tuple[Tensor, ...]) -> None:
-    """Calls a compiled function; the tensors live at least as long."""
-    function(*map(ctypes.c_long, sizes), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors))
+def _call(function: Any, sizes: tuple[int, ...], tensors: tuple[Tensor, ...]) -> bool:
+    """Calls a compiled function and returns what it does, as a truth; the tensors live at least as long."""
+    return bool(function(*map(ctypes.c_long, sizes), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in tensors)))

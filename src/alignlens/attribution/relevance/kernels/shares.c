@@ -8,6 +8,9 @@
    other steps are neither read nor written. Inputs are multiples of PANEL. The caller checks shapes and types.
 */
 
+#include <stdlib.h>
+#include <string.h>
+
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
@@ -74,19 +77,34 @@ INLINE void linear_tile(const int height, long outputs, const float *w, const fl
     }
 }
 
-/* found[..][step][i] = sum over j of ratio[..][step][j] * positive part of z; `packed` is [panel][output][PANEL] */
-void linear_shares(long positions, long rows, long steps, long reach, long outputs, long inputs, const float *packed,
-                   const float *bias, const float *x, const float *ratio, float *found) {
+/* Relevance divided by what it is a share of: ratio[step][j] = relevance[step][j] * scale[j] * factor[step]. */
+INLINE void ratios(long count, long outputs, const float *relevance, const float *scale, const float *factor,
+                   float *ratio) {
+    for (long step = 0; step < count; step++)
+        for (long j = 0; j < outputs; j++) *ratio++ = *relevance++ * scale[j] * factor[step];
+}
+
+/* found[..][step][i] = sum over j of ratio[..][step][j] * positive part of z; `packed` is [panel][output][PANEL].
+   `scale` is [position][row][output], `factor` [position][row][step]. Returns whether there was memory. */
+int linear_shares(long positions, long rows, long steps, long reach, long outputs, long inputs, const float *packed,
+                  const float *bias, const float *x, const float *relevance, const float *scale, const float *factor,
+                  float *found) {
+    float *ratio = malloc(steps * outputs * sizeof(float));
+    if (!ratio) return 0;
     for (long place = 0; place < positions * rows; place++) {
         long first, last;
         reach_of(reach, place / rows, steps, &first, &last);
         long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
-        const float *given = ratio + (place * steps + first) * outputs;
-        float *to = found + (place * steps + first) * inputs;
+        float *to = found + place * steps * inputs;
+        memset(to, 0, first * inputs * sizeof(float));
+        memset(to + last * inputs, 0, (steps - last) * inputs * sizeof(float));
+        to += first * inputs;
+        ratios(count, outputs, relevance + (place * steps + first) * outputs, scale + place * outputs,
+               factor + place * steps + first, ratio);
         for (long i = 0; i < inputs; i += PANEL)
             for (long number = 0; number < tiles; number++) {
                 long row = count * number / tiles, height = count * (number + 1) / tiles - row;
-                const float *w = packed + i * outputs, *vector = x + place * inputs + i, *r = given + row * outputs;
+                const float *w = packed + i * outputs, *vector = x + place * inputs + i, *r = ratio + row * outputs;
                 float *at = to + row * inputs + i;
                 switch (height) {
 #define HEIGHT(m) case m: linear_tile(m, outputs, w, bias, vector, r, outputs, at, inputs); break;
@@ -95,6 +113,8 @@ void linear_shares(long positions, long rows, long steps, long reach, long outpu
                 }
             }
     }
+    free(ratio);
+    return 1;
 }
 
 /* z of a layer norm is bias[j] + across[j] x[i] + along[j] y[i], plus diagonal[j] at i = j; all but bias by position.
@@ -155,28 +175,36 @@ INLINE void norm_tile(const int height, long width, Parts p, long i, const float
     }
 }
 
-void norm_shares(long positions, long rows, long steps, long reach, long width, const float *bias,
-                 const float *vectors, const float *ratio, float *found) {
+int norm_shares(long positions, long rows, long steps, long reach, long width, const float *bias,
+                const float *vectors, const float *relevance, const float *scale, const float *factor, float *found) {
+    float *ratio = malloc(steps * width * sizeof(float));
+    if (!ratio) return 0;
     for (long place = 0; place < positions * rows; place++) {
         long first, last;
         reach_of(reach, place / rows, steps, &first, &last);
         long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
         Parts p = parts_of(vectors, positions * rows, width, place);
-        const float *given = ratio + (place * steps + first) * width;
-        float *to = found + (place * steps + first) * width;
+        float *to = found + place * steps * width;
+        memset(to, 0, first * width * sizeof(float));
+        memset(to + last * width, 0, (steps - last) * width * sizeof(float));
+        to += first * width;
+        ratios(count, width, relevance + (place * steps + first) * width, scale + place * width,
+               factor + place * steps + first, ratio);
         for (long i = 0; i < width; i += PANEL)
             for (long number = 0; number < tiles; number++) {
                 long row = count * number / tiles, height = count * (number + 1) / tiles - row;
                 switch (height) {
 #define HEIGHT(m) \
-    case m: norm_tile(m, width, p, i, bias, given + row * width, width, to + row * width + i, width); break;
+    case m: norm_tile(m, width, p, i, bias, ratio + row * width, width, to + row * width + i, width); break;
                     HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5)
 #undef HEIGHT
                 }
             }
         for (long j = 0; j < width; j++) {
             float extra = more(p, bias[j], j);
-            for (long step = 0; step < count; step++) to[step * width + j] += given[step * width + j] * extra;
+            for (long step = 0; step < count; step++) to[step * width + j] += ratio[step * width + j] * extra;
         }
     }
+    free(ratio);
+    return 1;
 }

@@ -25,12 +25,13 @@ rule trajectory:
     params:
         methods=lambda wildcards: question(wildcards).methods,
         bleu=lambda wildcards, input: option("--bleu", input.reference or None),
+        weights=lambda wildcards: option("--weights", None if question(wildcards).snapshots else paths.FINAL),
         work=lambda wildcards, output: f"{output[0]}.work",
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.trajectory"),
     shell:
         "python -m alignlens trajectory --model {input.model:q} --source {input.source:q} --target {input.target:q}"
-        " --methods {params.methods:q} {params.bleu:q} --threads {threads} --work {params.work:q} --out {output:q}"
+        " --methods {params.methods:q} {params.bleu:q} {params.weights:q} --threads {threads} --work {params.work:q} --out {output:q}"
         " --journal {output:q}.journal.jsonl --about {params.about:q} > {log:q} 2>&1"
 
 

@@ -63,13 +63,21 @@ def test_a_model_is_asked_once_for_all_that_studies_want(plan_of: Callable[..., 
     plan = plan_of(first, second)
     found = plan.learning.trajectories
     assert list(found) == [AskedModel("demo", "xa-xb", "own", seed, "dev") for seed in (1, 2)]
-    assert found[AskedModel("demo", "xa-xb", "own", 1, "dev")] == (("attention", "norms", "ding_grad"), True)
-    assert found[AskedModel("demo", "xa-xb", "own", 2, "dev")] == (("norms", "attention", "ding_grad"), True)
+    assert found[AskedModel("demo", "xa-xb", "own", 1, "dev")] == (("attention", "norms", "ding_grad"), True, True)
+    assert found[AskedModel("demo", "xa-xb", "own", 2, "dev")] == (("norms", "attention", "ding_grad"), True, True)
     names = list(plan.settings.studies)
     folders = [f"{ROOT}/trajectories/demo/xa-xb/own/{seed}/dev" for seed in (1, 2)]
     for name in names:
         assert set(folders) <= set(plan.studies.inputs(name))
     assert [path for path in plan.targets() if "trajectories" in path] == folders
+
+
+def test_a_model_may_be_asked_at_its_end_alone(plan_of: Callable[..., Plan]) -> None:
+    end = trajectory(seeds=(1,), snapshots=False)
+    of_end, of_all = (plan_of(Requests(models=[OWN], trajectories=asked)) for asked in ([end], [end, trajectory()]))
+    asked = AskedModel("demo", "xa-xb", "own", 1, "dev")
+    assert not of_end.learning.trajectories[asked].snapshots
+    assert of_all.learning.trajectories[asked].snapshots
 
 
 def test_a_model_that_only_learns_to_attend_translates_nothing(plan_of: Callable[..., Plan]) -> None:

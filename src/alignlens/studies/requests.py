@@ -131,7 +131,7 @@ class AttributionRequest:
 class TrajectoryRequest:
     """Methods to ask a model with at every snapshot that it keeps and at its end; the text is forced.
 
-    With ``bleu`` it also translates the text at each of them.
+    With ``bleu`` it also translates the text at each of them. Without ``snapshots`` it is asked at its end alone.
     """
 
     dataset: str
@@ -140,6 +140,7 @@ class TrajectoryRequest:
     split: str = DEV
     bleu: bool = False
     seeds: tuple[int, ...] | None = None
+    snapshots: bool = True
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class Question(NamedTuple):
 
     methods: tuple[str, ...]
     bleu: bool
+    snapshots: bool
 
 
 class AskedClassifier(NamedTuple):
@@ -73,9 +74,9 @@ class LearningPlan:
         for requests in self.plan.requested.of.values():
             for asked in requests.trajectories:
                 for model in self._models(asked):
-                    known = found.get(model, Question((), bleu=False))
+                    known = found.get(model, Question((), bleu=False, snapshots=False))
                     methods = tuple(dict.fromkeys((*known.methods, *asked.methods)))
-                    found[model] = Question(methods, known.bleu or asked.bleu)
+                    found[model] = Question(methods, known.bleu or asked.bleu, known.snapshots or asked.snapshots)
         return found
 
     def _models(self, asked: TrajectoryRequest) -> list[AskedModel]:

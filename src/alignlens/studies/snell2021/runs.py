@@ -70,16 +70,19 @@ def _models(settings: Snell2021Settings) -> list[ModelRequest]:
 
 
 def _trajectories(dataset: str, settings: Snell2021Settings) -> list[TrajectoryRequest]:
-    """Returns what the models are asked: run A for what it attends to, its rivals for what they know of words."""
+    """Returns what the models are asked: run A for what it attends to, its rivals for what they know of words.
+
+    Of run A the best checkpoint counts; by accuracy that is what training has kept, by BLEU any may be it.
+    """
     first, others, bleu = settings.seeds[:1], settings.seeds[1:], settings.bleu
     asked = [
-        TrajectoryRequest(dataset, model, methods, split, bleu and model == ATTENTION, seeds)
+        TrajectoryRequest(dataset, model, methods, split, bleu and model == ATTENTION, seeds, snapshots)
         for split in (DEV, TRAIN_SAMPLE)
-        for model, seeds, methods in (
-            (ATTENTION, first, ("attention", "grad_input")),
-            (ATTENTION, others, ("attention", PROBE)),
-            (UNIFORM, first, (PROBE,)),
-            (PROXY, first, (f"{PROBE},bias=dropped",)),
+        for model, seeds, methods, snapshots in (
+            (ATTENTION, first, ("attention", "grad_input"), bleu),
+            (ATTENTION, others, ("attention", PROBE), True),
+            (UNIFORM, first, (PROBE,), True),
+            (PROXY, first, (f"{PROBE},bias=dropped",), True),
         )
     ]
     if settings.presets.linear is not None:

@@ -294,7 +294,8 @@ class _Estimator:
             if question.bleu:
                 decoded = decoded.plus(work.searched(text, decoding.beam, decoding.batch_tokens))
             seconds += decoded.seconds(self.rates.speed("decoding", model.architecture))
-            checkpoints, size = len(model.training.snapshots) + 1, work.score_bytes(text, question.methods)
+            checkpoints = 1 + (len(model.training.snapshots) if question.snapshots else 0)
+            size = work.score_bytes(text, question.methods)
             name = " ".join(map(str, run))
             yield self._job(stage, "trajectory", name, checkpoints * seconds, models=True, bytes=checkpoints * size)
         for dataset, direction in learning.counted():

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from tiny_folder import SOURCE, TARGET, write_folder
 
+from alignlens.attribution import corpus
 from alignlens.cli import pairs
 from alignlens.cli.main import main
+from alignlens.io.matrices import Matrices
+from alignlens.tracking.records import read_journal
 
 SOURCES, TARGETS = [*SOURCE[:2], "", *SOURCE[2:]], [*TARGET[:2], "", *TARGET[2:]]
 TEXT = ["--source", "source", "--target", "target"]
@@ -125,6 +128,27 @@ def test_what_is_wrong_is_told_in_one_line(
     error = capsys.readouterr().err
     assert told in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_attribute_keeps_both_sides_and_tells_what_layers_lose(
+    folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "PORTION", 2)
+    method = "lrp,alpha=0.5"
+    ask = ["attribute", "--model", str(folder), "--threads", "1", *TEXT, "--methods", method]
+    assert main([*ask, "--out", "whole", "--journal", "whole.jsonl"]) == 0
+    for part in ("1", "2"):
+        assert main([*ask, "--out", f"part{part}", "--shard", f"{part}/2"]) == 0
+    assert main(["attribute", "--gather", "part2", "part1", "--out", "gathered", "--journal", "both.jsonl"]) == 0
+    for name in sorted(path.name for path in (files / "whole").iterdir()):
+        assert (files / "gathered" / name).read_bytes() == (files / "whole" / name).read_bytes(), name
+    whole = Matrices.open("whole")
+    for number in range(5):
+        source, prefix = (whole.matrix(name, number) for name in (method, f"{method}@prefix"))
+        assert source.sum(1) + prefix.sum(1) == pytest.approx(1, abs=1e-3)
+    for journal in ("whole.jsonl", "both.jsonl"):
+        (record,) = read_journal(files / journal)
+        assert 0 < record.latest["lost/lrp alpha 0.5/residual sum"] < 1
 
 
 def test_a_model_without_rules_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

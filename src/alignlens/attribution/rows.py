@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from alignlens.errors import ToolError
 
 if TYPE_CHECKING:
     from alignlens.attribution.relevance.rules import Losses
+
+_ARRIVED = "arrived "
+_MILLION = 1_000_000
 
 
 @dataclass
@@ -25,9 +29,10 @@ class Statistics:
     sentences: int = 0
     halvings: int = 0  # how often memory ran out and batches were halved
     copies: dict[str, int] = field(default_factory=dict)  # by method with adaptive sampling: copies over all positions
-    # By method and kind of layer: relevance that arrived there, and what of it was handed on before any rescaling.
-    arrived: dict[str, float] = field(default_factory=dict)
-    handed_on: dict[str, float] = field(default_factory=dict)
+    # By method and kind of layer: relevance that arrived there, and what of it was handed on before any rescaling; in
+    # millionths, since whole numbers have the same sum in any order.
+    arrived: dict[str, int] = field(default_factory=dict)
+    handed_on: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: Statistics) -> None:
         """Adds the counters of another part of the run."""
@@ -40,17 +45,27 @@ class Statistics:
         for mine, found in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
             for kind, amount in found.items():
                 key = f"{method} {kind}"
-                mine[key] = mine.get(key, 0.0) + amount
+                mine[key] = mine.get(key, 0) + round(_MILLION * amount)
 
-    def as_json(self) -> dict[str, float]:
+    def as_json(self) -> dict[str, int]:
         """Returns the counters by name."""
         named = {key: value for key, value in vars(self).items() if not isinstance(value, dict)}
-        named |= {f"copies {method}": count for method, count in self.copies.items()}
-        shares = {key: 1 - self.handed_on[key] / arrived for key, arrived in self.arrived.items() if arrived}
-        return named | {f"lost {key}": share for key, share in shares.items()}
+        single = {key: value for key, value in vars(self).items() if isinstance(value, dict)}
+        return named | {f"{key} {what}": count for key, counts in single.items() for what, count in counts.items()}
 
 
-def _sums(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+def lost_shares(statistics: Mapping[str, int]) -> dict[tuple[str, str], float]:
+    """Returns what share of relevance is lost before rescaling, by method and kind of layer, of counters by name."""
+    arrived = {key.removeprefix(_ARRIVED): value for key, value in statistics.items() if key.startswith(_ARRIVED)}
+    found = {}
+    for name, amount in arrived.items():
+        method, _, kind = name.partition(" ")
+        if amount:
+            found[method, kind] = 1 - statistics[f"handed_on {name}"] / amount
+    return found
+
+
+def _sums(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
     return {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
 
 

@@ -217,7 +217,13 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _numbers(statistics: dict[str, int]) -> dict[str, float]:
-    """Returns counters under names that MLflow takes; those of single methods are added up."""
-    single = {key: value for key, value in statistics.items() if key.startswith("copies ")}
-    common: dict[str, float] = {key: value for key, value in statistics.items() if key not in single}
-    return {**common, "copies": sum(single.values())} if single else common
+    """Returns counters under names that MLflow takes; those of single methods are added up, or shares of relevance."""
+    from alignlens.attribution.rows import lost_shares
+
+    common: dict[str, float] = {key: value for key, value in statistics.items() if " " not in key}
+    copies = [value for key, value in statistics.items() if key.startswith("copies ")]
+    lost = {
+        f"lost/{method.replace(',', ' ').replace('=', ' ')}/{kind}": share
+        for (method, kind), share in lost_shares(statistics).items()
+    }
+    return {**common, **({"copies": sum(copies)} if copies else {}), **lost}

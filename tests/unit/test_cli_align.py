@@ -14,7 +14,7 @@ from tiny_folder import SOURCE, TARGET, write_folder
 from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution import corpus
 from alignlens.attribution.registry import METHODS, parse
-from alignlens.cli import align
+from alignlens.cli import pairs
 from alignlens.cli.main import main
 from alignlens.io.matrices import Matrices
 from alignlens.subwords.spans import Segmenter
@@ -136,7 +136,7 @@ def test_align_agrees_with_the_pipeline_for_any_window(
     for extraction in ("ding", "kobayashi"):
         expected = (files / "links" / f"{SMOOTH}.{extraction}.pharaoh").read_text()
         for window in (1000, 2):
-            monkeypatch.setattr(align, "_WINDOW", window)
+            monkeypatch.setattr(pairs, "_WINDOW", window)
             capsys.readouterr()
             assert call(folder, "align", *TEXT, "--method", SMOOTH, "--extraction", extraction) == 0
             assert capsys.readouterr().out == expected
@@ -212,7 +212,7 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     (files / "long").write_text("der hund\ndie katze\n" + "katze " * 50 + "\n")
     (files / "three").write_text("der hund\ndie katze\nder mann\n")
     # The line is that of the file, whatever window it lies in.
-    monkeypatch.setattr(align, "_WINDOW", 2)
+    monkeypatch.setattr(pairs, "_WINDOW", 2)
     assert "long:3: " in failed_with(fconv, "align", "--source", "long", "--target", "three", *grad)
     assert "long:3: " in failed_with(fconv, "align", "--source", "three", "--target", "long", *grad)
     assert "long:3: " in failed_with(fconv, "align", "--source", "long", *grad)

@@ -67,7 +67,7 @@ def test_a_store_gives_the_bytes_that_its_text_gives(folder: Path, files: Path) 
 def test_align_reads_stores_window_by_window(
     folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
-    monkeypatch.setattr("alignlens.cli.align._WINDOW", window)
+    monkeypatch.setattr("alignlens.cli.pairs._WINDOW", window)
     for name, given in (("text", TEXTS), ("store", STORES), ("both", [*TEXTS[:2], *STORES[2:]])):
         assert call(folder, "align", *given, "--method", "smoothgrad,n=3", "--out", name) == 0
     assert same(files / "text", files / "store")

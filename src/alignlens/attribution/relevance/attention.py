@@ -45,7 +45,7 @@ def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> O
     scales = [side.share / (side.total + side.sign * EPSILON) for side in sides]
     kept = sum_of(scale * side.total for scale, side in zip(scales, sides, strict=True))
     arrived, passed = (given @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
-    given *= rules.handed_on(kind, arrived, passed)[..., None]
+    given = given * rules.handed_on(kind, arrived, passed)[..., None]
     ratios = [given * scale[..., None, :] for scale in scales]
     both = list(zip(ratios, sides, strict=True))
     twice = weights.repeat(1, 1, 1, 2)[:, :, :, None]

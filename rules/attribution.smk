@@ -20,6 +20,7 @@ rule attribute:
         mem_mb=grows(4000),
         runtime=grows(720),
     params:
+        target=lambda wildcards, input: explained(input),
         weights=lambda wildcards: weights_of(wildcards),
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
@@ -29,7 +30,7 @@ rule attribute:
         code=code_version("alignlens.cli.attribute"),
     shell:
         "python -m alignlens attribute --model {input.model:q} {params.weights:q} --source {input.source:q}"
-        " --target {input.target:q} --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
+        " {params.target:q} --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
         " --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 
 

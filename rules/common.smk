@@ -124,14 +124,27 @@ def weights_of(wildcards):
 def attributed(place, text=paths.TOKENS, translation=paths.TRANSLATED_TOKENS):
     """Returns an input function for the text that is read (place 0) or explained (place 1), as tokens unless said.
 
-    What is explained is the reference, or the model's own translation as it was generated.
+    What is explained is the reference, or the model's own translation as it was generated. Of a text that a study has
+    selected there is none beforehand.
     """
 
     def path(wildcards):
         own = wildcards.decoding == FREE and place == 1
+        if own and wildcards.split not in SPLITS:
+            return []
         return plan.path(translation, **wildcards) if own else given(text, wildcards, wildcards.split, place)
 
     return path
+
+
+def explained(input):
+    """Returns the options for what is explained: a text, or how the model makes one."""
+    if input.target:
+        return option("--target", input.target)
+    found = plan.settings.decoding
+    settings = {"beam": found.beam, "length-penalty": found.length_penalty}
+    settings |= {"max-ratio": found.max_ratio, "max-offset": found.max_offset}
+    return [word for name, value in settings.items() for word in option(f"--{name}", value)]
 
 
 def question(wildcards):

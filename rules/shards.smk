@@ -25,6 +25,7 @@ use rule attribute as attribute_shard with:
     wildcard_constraints:
         shard="[0-9]+",
     params:
+        target=lambda wildcards, input: explained(input),
         weights=lambda wildcards: weights_of(wildcards),
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,

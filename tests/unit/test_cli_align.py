@@ -73,6 +73,18 @@ def test_attribute_writes_a_distribution_for_every_target_piece(folder: Path, fi
     assert record.latest["rows"] > 0
 
 
+def test_without_a_target_attribute_explains_the_models_own_translation(folder: Path, files: Path) -> None:
+    own = ["--source", "source", *SHORT, "--beam", "2"]
+    assert call(folder, "attribute", *own, "--methods", "attention", "lrp", "--out", "own") == 0
+    assert call(folder, "translate", *own, "--out", "text", "--tokens", "tokens") == 0
+    given = ["--source", "source", "--target", "tokens"]
+    assert call(folder, "attribute", *given, "--methods", "attention", "lrp", "--out", "given") == 0
+    scores, expected = Matrices.open("own"), Matrices.open("given")
+    for number in range(len(SOURCES)):
+        for name in ("attention", "lrp", "lrp@prefix"):
+            np.testing.assert_array_equal(scores.matrix(name, number), expected.matrix(name, number))
+
+
 def test_a_long_run_tells_how_far_it_is(folder: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "PORTION", 2)
     monkeypatch.setattr("alignlens.cli.attribute._MEASURE_EVERY_SECONDS", 0.0)

@@ -10,7 +10,7 @@ import pytest
 
 from alignlens.errors import ConfigError
 from alignlens.studies.registry import studies
-from alignlens.studies.requests import AttributionRequest, ModelRequest, Requests
+from alignlens.studies.requests import AttributionRequest, ModelRequest, Requests, TextRequest
 from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.plan import Plan
 from alignlens.workflow.settings import load_settings
@@ -157,7 +157,17 @@ def test_what_cannot_be_had_is_told_with_the_name_of_the_study(
         plan_of(*asked)
 
 
-def test_own_translations_are_of_the_test_text_and_the_final_weights() -> None:
+def test_own_translations_are_of_selected_texts_or_of_the_test_text_and_the_final_weights(
+    plan_of: Callable[..., Plan],
+) -> None:
     for changes in ({"split": "dev"}, {"weights": "6"}):
-        with pytest.raises(ValueError, match="translates the test text"):
+        with pytest.raises(ValueError, match="translates selected texts, and the test text with the weights"):
             AttributionRequest("demo", "own", ("norms",), decoding="free", **changes)
+    asked = AttributionRequest("demo", "own", ("lrp",), decoding="free", split="some", weights="6")
+    text = TextRequest("some", of="train", lengths="common", pairs=9, skip=100)
+    plan = plan_of(Requests([own(training=SMALL)], [asked], texts=[text]))
+    (study,) = plan.settings.studies
+    read = plan.studies.inputs(study)
+    assert any("/own/1/6/some/free/" in path and path.endswith("matrices") for path in read)
+    assert not any("bleu" in path and "/own/" in path for path in read)
+    assert "--skip=100" in text.options()

@@ -25,6 +25,14 @@ def test_pairs_of_two_lengths_are_chosen_in_the_order_of_the_text() -> None:
         Selection((9, 4)).places(LENGTHS)
 
 
+def test_first_pairs_may_be_left_out() -> None:
+    assert Selection(COMMON, skip=3).places(LENGTHS)[0].tolist() == [3, 5]
+    assert Selection((3, 4), skip=3).places(LENGTHS)[0].tolist() == [4]
+    assert Selection(skip=4).places(LENGTHS)[0].tolist() == [4, 5]
+    with pytest.raises(ConfigError, match="there are 6 pairs, and the first 6 are left out"):
+        Selection(skip=6).places(LENGTHS)
+
+
 def test_some_are_drawn_and_a_seed_draws_them_again() -> None:
     many = np.zeros((1000, 2), np.int64)
     first, again, other = (Selection(pairs=20, seed=seed).places(many)[0].tolist() for seed in (1, 1, 2))
@@ -68,8 +76,9 @@ def test_the_verb_writes_both_sides(folder: Path) -> None:
     found = Path("t").read_text().splitlines()
     assert sorted(found) == ["target 0", "target 2", "target 4"]
     assert all(a.split()[1] != b.split()[1] for a, b in zip(Path("s").read_text().splitlines(), found, strict=True))
-    assert main([*TEXT, "--pairs", "2"]) == 0
+    assert main([*TEXT, "--pairs", "2", "--skip", "3"]) == 0
     assert len(Path("s").read_text().splitlines()) == 2
+    assert "source 0" not in Path("s").read_text()
 
 
 @pytest.mark.parametrize(
@@ -78,6 +87,7 @@ def test_the_verb_writes_both_sides(folder: Path) -> None:
         (["--source-length", "3"], "--source-length and --target-length: give both or none"),
         (["--source-length", "3", "--target-length", "4"], "--source-pieces and --target-pieces: needed to choose by"),
         (["--common-length", "--source-length", "3", "--target-length", "4"], "--common-length: is another choice"),
+        (["--skip", "9"], "source: there are 6 pairs, and the first 9 are left out"),
         ([*PIECES, "--source-length", "3", "--target-length", "9"], "source: no pair has 3 source pieces and 9 target"),
         (["--source-pieces", "s.gz", "--target-pieces", "target.pieces", "--common-length"], "s.gz"),
     ],

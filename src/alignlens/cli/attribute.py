@@ -13,6 +13,7 @@ from alignlens.attribution.settings import AttributionSettings
 from alignlens.cli.about import about_of, add_about, occasion, run_name
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import real
+from alignlens.cli.pairs import add_translation, beam_of, translated
 from alignlens.cli.paths import Outputs
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
 from alignlens.cli.trained import SHARED, add_compute, add_model, add_texts, check_compute, load, workers
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from alignlens.attribution.registry import Method
     from alignlens.corpora.tokens import TokenStore
+    from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
     from alignlens.tracking.journal import Run
 
@@ -34,16 +36,17 @@ OUTPUTS = Outputs(folders=("out",))
 # From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
-_WORK = ("model", "source", "target", "methods")
+_WORK, _OPTIONAL = ("model", "source", "methods"), ("target",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
-    add_texts(parser, "whose pieces are to be explained", required=False)
+    add_texts(parser, "whose pieces are to be explained; without it the model translates", required=False)
     parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
     add_adaptive(parser)
+    add_translation(parser, written=False)
     add_shards(parser, "folders", "DIR")
     add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
     add_about(parser)
@@ -74,7 +77,7 @@ def check_adaptive(risk: float | None) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the scores of all methods, or puts those of several parts together."""
     about = about_of(args)
-    check_gathering(args, _WORK)
+    check_gathering(args, _WORK, _OPTIONAL)
     result = _gathered(args, about) if args.gather else _attributed(args, about)
     if args.json:
         print(json.dumps(result))
@@ -98,9 +101,9 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
     check_adaptive(args.adaptive)
     shard = shard_of(args.shard)
     methods = parse_all(args.methods)
-    from alignlens.decoding.given import open_pair
+    from alignlens.decoding.given import Given, open_pair
 
-    source, target = open_pair(args.source, args.target)
+    source, target = (Given.open(args.source), None) if args.target is None else open_pair(args.source, args.target)
     with Journal(args.journal) as journal:
         params = {
             "weights": args.weights,
@@ -111,11 +114,21 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
         check_architectures(methods, [trained.spec.architecture])
-        texts = trained.source_ids(source), trained.target_ids(target)
+        texts = _texts(args, trained, source, target)
         result = _write_scores(args, about, trained, texts, methods, shard, _Watch(journal, record))
         record.metrics(result)
         record.artifact(args.out / "facts.json")
     return result
+
+
+def _texts(
+    args: argparse.Namespace, trained: TrainedModel, source: Given, target: Given | None
+) -> tuple[TokenStore, TokenStore]:
+    """Returns the pieces to read, and those to explain: given ones, or what the model makes of the first."""
+    read = trained.source_ids(source)
+    if target is not None:
+        return read, trained.target_ids(target)
+    return read, translated(trained, read, beam_of(args), args.batch_tokens)
 
 
 def _write_scores(

@@ -28,11 +28,12 @@ STANDARD_INPUT = "/dev/stdin"
 _WINDOW = 1000
 
 
-def add_translation(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of a translation by the model."""
+def add_translation(parser: argparse.ArgumentParser, written: bool = True) -> None:
+    """Adds the options of a translation by the model, which may be ``written`` to a file."""
     beam = BeamSettings()
     translation = parser.add_argument_group("translation, without --target")
-    translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
+    if written:
+        translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
     translation.add_argument("--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}")
     translation.add_argument(
         "--length-penalty",

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source-length", type=count(LENGTH), metavar="N", help="pieces of a source sentence")
     parser.add_argument("--target-length", type=count(LENGTH), metavar="N", help="pieces of a target sentence")
     parser.add_argument("--common-length", action="store_true", help="the two lengths that most pairs have")
+    parser.add_argument("--skip", type=count(PAIRS), default=0, metavar="N", help="leave out the first N pairs")
     parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="most pairs, drawn at random (default: all)")
     parser.add_argument("--exchange", action="store_true", help="give every source sentence the target of another pair")
     parser.add_argument("--seed", type=seed, default=1, help="seed of what is drawn (default 1)")
@@ -80,4 +81,4 @@ def _selection(args: argparse.Namespace) -> Selection:
     lengths: tuple[int, int] | str | None = COMMON if args.common_length else None if given[0] is None else given
     if lengths is not None and not (args.source_pieces and args.target_pieces):
         raise ConfigError("--source-pieces and --target-pieces: needed to choose by length")
-    return Selection(lengths, args.pairs, args.exchange, args.seed)
+    return Selection(lengths, args.pairs, args.exchange, args.seed, args.skip)

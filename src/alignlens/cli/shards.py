@@ -30,11 +30,11 @@ def shard_of(text: str) -> tuple[int, int]:
     return int(match[1]) - 1, int(match[2])
 
 
-def check_gathering(args: argparse.Namespace, work: tuple[str, ...]) -> None:
+def check_gathering(args: argparse.Namespace, work: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
     """Raises unless the options of the work itself are given for a part, and left out for gathering."""
-    given = [f"--{name}" for name in work if getattr(args, name) is not None]
+    given = [f"--{name}" for name in (*work, *optional) if getattr(args, name) is not None]
     if args.gather and given:
         raise ConfigError(f"--gather takes the parts as they are; leave out {' '.join(given)}")
-    if not args.gather and len(given) < len(work):
-        missing = [f"--{name}" for name in work if f"--{name}" not in given]
+    missing = [f"--{name}" for name in work if f"--{name}" not in given]
+    if not args.gather and missing:
         raise ConfigError(f"{', '.join(missing)} missing; only --gather does without")

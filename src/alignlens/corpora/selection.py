@@ -27,6 +27,8 @@ class Selection:
     exchanged: bool = False
     """Whether every source sentence gets the target of another pair."""
     seed: int = 1
+    skip: int = 0
+    """First pairs that are left out, such as those that a model is trained on."""
 
     def places(self, lengths: NDArray[np.integer[Any]]) -> tuple[Places, Places]:
         """Returns the places of source and target sentences, given the lengths of all pairs (pairs x 2)."""
@@ -44,13 +46,15 @@ class Selection:
         return chosen, partners
 
     def _of_length(self, lengths: NDArray[np.integer[Any]]) -> Places:
-        everything = np.arange(len(lengths), dtype=np.int64)
+        everything = np.arange(self.skip, len(lengths), dtype=np.int64)
+        if self.skip and not len(everything):
+            raise ConfigError(f"there are {len(lengths)} pairs, and the first {self.skip} are left out.")
         if self.lengths is None or not len(lengths):
             return everything
-        kinds, counts = np.unique(lengths, axis=0, return_counts=True)
+        kinds, counts = np.unique(lengths[self.skip :], axis=0, return_counts=True)
         common = kinds[counts.argmax()]
         wanted = common if self.lengths == COMMON else np.array(self.lengths)
-        chosen: Places = everything[(lengths == wanted).all(axis=1)]
+        chosen: Places = everything[(lengths[self.skip :] == wanted).all(axis=1)]
         if not len(chosen):
             raise ConfigError(
                 f"no pair has {wanted[0]} source pieces and {wanted[1]} target pieces. "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from alignlens.results.paths import DEV, FINAL, FORCED, FREE, TEST
+from alignlens.results.paths import DEV, FINAL, FORCED, FREE, SPLITS, TEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,6 +96,8 @@ class TextRequest:
     pairs: int | None = None
     exchanged: bool = False
     seed: int = 1
+    skip: int = 0
+    """First pairs that are left out, such as those that models are trained on."""
 
     def options(self) -> list[str]:
         """Returns what ``alignlens select`` is told."""
@@ -105,6 +107,7 @@ class TextRequest:
         elif self.lengths is not None:
             lengths = ["--common-length"]
         pairs = [] if self.pairs is None else [f"--pairs={self.pairs}"]
+        lengths += [f"--skip={self.skip}"] if self.skip else []
         return [*lengths, *pairs, *(["--exchange"] if self.exchanged else []), f"--seed={self.seed}"]
 
 
@@ -123,8 +126,10 @@ class AttributionRequest:
     seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.decoding == FREE and (self.split, self.weights) != (TEST, FINAL):
-            raise ValueError("a model translates the test text, with the weights that its training ended in")
+        if self.decoding == FREE and self.split in SPLITS and (self.split, self.weights) != (TEST, FINAL):
+            raise ValueError(
+                "a model translates selected texts, and the test text with the weights that its training ended in"
+            )
 
 
 @dataclass(frozen=True)

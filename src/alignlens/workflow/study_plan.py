@@ -18,6 +18,7 @@ from alignlens.results.paths import (
     MODEL_ENCODER,
     PIECES,
     PRETRAINED_ENCODER,
+    SPLITS,
     STUDY,
     TEST,
     TEXT,
@@ -95,16 +96,17 @@ class StudyPlan:
         return [
             self.plan.path(BLEU, direction=direction, **run._asdict())
             for run in asked
-            if run.decoding == FREE
+            if run.decoding == FREE and run.split == TEST
             for direction in self.plan.trained_directions(run.dataset, run.model)
         ]
 
     def _matrices(self, asked: Sequence[Attribution]) -> list[str]:
-        """Returns the folders of scores of given text, for heatmaps and for what the runner-up changes."""
+        """Returns the folders of scores: of the given test text, and of texts without gold links."""
         return [
             self.plan.path(ATTRIBUTED, direction=direction, **run._asdict())
             for run in asked
-            if run.decoding != FREE and (run.split == TEST or not self.plan.attribution.is_scored(run))
+            if (run.split not in SPLITS)
+            or (run.decoding != FREE and (run.split == TEST or not self.plan.attribution.is_scored(run)))
             for direction in self.plan.trained_directions(run.dataset, run.model)
         ]
 

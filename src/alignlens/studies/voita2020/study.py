@@ -1,0 +1,97 @@
+"""The study of Voita, Sennrich and Titov (2020) as the rest of alignlens sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignlens.errors import ConfigError
+from alignlens.io.limits import LENGTH, PAIRS, SEED, SENTENCES, Limits
+from alignlens.io.typed import ONE_LINE, setting
+from alignlens.studies.contract import Study, tables
+from alignlens.studies.voita2020.runs import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LISTED: dict[str, Any] = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
+_UPDATES = Limits(0, 10_000_000)
+#: Dense at the beginning, where most happens; 57,000 updates in all.
+UPDATES = (0, 100, 250, 500, 1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 16_000, 20_000, 30_000, 40_000, 50_000)
+_OBJECTIVE = "Changes of the training of the model with this objective, its options under objective; null for none: "
+
+
+@dataclass(frozen=True)
+class Voita2020Settings:
+    """What is trained, and which sentences are looked at."""
+
+    preset: str = setting("voita2020_transformer", "Preset of all its models.", **ONE_LINE)
+    model: dict[str, Any] = setting({}, "Changes of the model.")
+    training: dict[str, Any] = setting({}, "Changes of the training.")
+    pairs: tuple[int, ...] = setting(
+        (1_000_000,),
+        "Amounts of training text, rising, the first pairs each; the last is that of all other models. Sentences that "
+        "are looked at come after it.",
+        PAIRS,
+        "a model is trained on each",
+        **_LISTED,
+    )
+    sentences: int = setting(1000, "Most pairs of one length that are looked at.", SENTENCES, "all are explained")
+    lengths: tuple[int, ...] = setting(
+        (), "Pieces of source and target of these pairs; those that most pairs have, if empty.", LENGTH, maxItems=2
+    )
+    snapshots: tuple[int, ...] = setting(
+        UPDATES,
+        "Updates after which the first model is looked into.",
+        _UPDATES,
+        "a snapshot of the weights is kept for each",
+        **_LISTED,
+    )
+    alphas: tuple[float, ...] = setting(
+        (1.0, 0.5), "Shares of positive parts in relevance; the first is that of the claims.", Limits(0, 1), **_LISTED
+    )
+    source_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}source tokens are replaced.")
+    target_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}tokens of the prefix are replaced.")
+    minimum_risk: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}expected BLEU, from the first model on.")
+    seeds: tuple[int, ...] = setting((1,), "Seeds of its models.", SEED, "what every random generator takes", **_LISTED)
+
+    @property
+    def most_pairs(self) -> int:
+        """The training pairs of all models but those with less."""
+        return self.pairs[-1]
+
+    @property
+    def length(self) -> tuple[int, int] | str:
+        """The lengths of sentences, as a request has them."""
+        return (self.lengths[0], self.lengths[1]) if self.lengths else "common"
+
+
+def check(settings: Voita2020Settings, datasets: Sequence[str], where: str) -> None:
+    """Raises for amounts and updates that do not rise, and for one length without the other."""
+    for key in ("pairs", "snapshots"):
+        found = getattr(settings, key)
+        if list(found) != sorted(found):
+            raise ConfigError(f"{where}.{key}: numbers must rise. Write them in order.")
+    if len(settings.lengths) == 1:
+        raise ConfigError(f"{where}.lengths: give the lengths of source and target, or none.")
+
+
+STUDY = Study(
+    name="voita2020",
+    about="Voita et al. 2020, who contributes: source or target",
+    title="Voita, Sennrich and Titov 2020: source and target contributions",
+    lead="Analyzing the source and target contributions to predictions in neural machine translation (2020), rerun: "
+    "every figure with its bands, and what became of every claim.",
+    files=(
+        "index.html",
+        "claims.csv",
+        "comparisons.csv",
+        "summary.json",
+        "curves.csv",
+        *tables("timeline", "losses"),
+    ),
+    settings=Voita2020Settings,
+    requests=requests,
+    check=check,
+    needs_gold=False,
+)

@@ -79,12 +79,16 @@ class Curves:
         """Returns the mean over sentences at every position."""
         return self.numbers[quantity].mean(axis=0)
 
-    def band(self, quantity: str, draws: Draws) -> Numbers:
-        """Returns the limits (2, position) that hold the mean of resampled sentences."""
+    def samples(self, quantity: str, draws: Draws) -> Numbers:
+        """Returns (sample, position): the means of resampled sentences, the same ones at every position."""
         found = self.numbers[quantity]
-        limits = [draws.ratio(column, np.ones(len(column))) for column in found.T]
+        return np.stack([draws.ratio(column, np.ones(len(column))) for column in found.T], axis=1)
+
+    def band(self, quantity: str, draws: Draws) -> Numbers:
+        """Returns the limits (2, position) that hold the means of resampled sentences."""
         edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
-        return np.stack([np.percentile(each, edges) for each in limits], axis=1)
+        limits: Numbers = np.percentile(self.samples(quantity, draws), edges, axis=0)
+        return limits
 
     def sampled(self, quantity: str, places: Sequence[int] | slice, draws: Draws) -> Sampled:
         """Returns the mean over sentences and some positions."""

@@ -89,6 +89,22 @@ def test_every_checkpoint_says_what_it_says_when_asked_alone(
     assert found.performance["000000"]["loss"] > found.performance["final"]["loss"] + 0.1
 
 
+def test_the_prefix_is_explained_too_and_right_predictions_are_marked(model: Path, text: str) -> None:
+    given = ["--model", str(model), "--source", text, "--target", text, "--threads", "1"]
+    assert main(["trajectory", *given, "--methods", "lrp", "--weights", UPDATES[0], "--out", "out"]) == 0
+    found = Trajectory.open("out")
+    assert found.quantities == ("lrp", "lrp@prefix")
+    for weights in found.weights:
+        sides = zip(found.matrices(weights, "lrp"), found.matrices(weights, "lrp@prefix"), strict=True)
+        correct = found.correct(weights)
+        assert correct is not None
+        for (source, prefix), right in zip(sides, correct, strict=True):
+            assert prefix.shape == (len(source), len(source))
+            assert len(right) == len(source)
+        share = np.concatenate(correct).mean()
+        assert share == pytest.approx(found.performance[weights]["accuracy"])
+
+
 def test_a_run_has_the_curve_and_the_final_numbers(model: Path, text: str, tmp_path: Path) -> None:
     assert main(words(model, text, "--out", "made", "--journal", "j.jsonl", "--about", ABOUT)) == 0
     (record,) = read_journal(tmp_path / "j.jsonl")

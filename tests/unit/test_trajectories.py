@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from alignlens.errors import InputError
 from alignlens.io.matrices import MatrixWriter
-from alignlens.io.trajectories import Trajectory, weights_name, write_trajectory
+from alignlens.io.trajectories import Trajectory, join_trajectories, weights_name, write_trajectory
 
 SHAPES = [(2, 3), (1, 4), (3, 1)]
 QUANTITIES = ("attention", "probe,bias=dropped")
@@ -46,6 +46,7 @@ def test_every_matrix_comes_back_in_the_order_of_training(folder: Path) -> None:
     assert found.updates == ("000000", "000500", "1000000")
     assert found.quantities == QUANTITIES
     assert found.performance == PERFORMANCE
+    assert found.correct("final") is None
     assert (found.facts["task"], found.facts["split"], found.folder, len(found)) == ("demo", "dev", folder, 3)
     assert found.shapes.tolist() == [list(shape) for shape in SHAPES]
     for weights in found.weights:
@@ -53,6 +54,30 @@ def test_every_matrix_comes_back_in_the_order_of_training(folder: Path) -> None:
             matrices = found.matrices(weights, quantity)
             assert len(matrices) == len(SHAPES)
             assert all(np.array_equal(one, other) for one, other in zip(matrices, rows[weights][quantity], strict=True))
+
+
+def test_the_prefix_and_what_was_right_come_along(tmp_path: Path) -> None:
+    rows, generator = rows_of(), np.random.default_rng(4)
+    for of_weights in rows.values():
+        of_weights["lrp@prefix"] = [generator.random((shape[0],) * 2, dtype=np.float32) for shape in SHAPES]
+    marks = {weights: ["10", "1", "011"] for weights in rows}
+    parts = []
+    for weights, of_weights in rows.items():
+        performance = {weights: PERFORMANCE[weights]}
+        write_trajectory(tmp_path / weights, {weights: of_weights}, performance, {}, {weights: marks[weights]})
+        parts.append(Trajectory.open(tmp_path / weights))
+    join_trajectories(tmp_path / "run", parts, {})
+    found = Trajectory.open(tmp_path / "run")
+    assert found.quantities == (*QUANTITIES, "lrp@prefix")
+    for weights, of_weights in rows.items():
+        for one, other in zip(found.matrices(weights, "lrp@prefix"), of_weights["lrp@prefix"], strict=True):
+            np.testing.assert_array_equal(one, other)
+        correct = found.correct(weights)
+        assert correct is not None
+        assert [each.tolist() for each in correct] == [[True, False], [True], [False, True, True]]
+    with pytest.raises(ValueError, match="about the source"):
+        only = {weights: {"lrp@prefix": each["lrp@prefix"]} for weights, each in rows.items()}
+        write_trajectory(tmp_path / "wrong", only, PERFORMANCE, {})
 
 
 def test_the_order_they_are_given_in_does_not_change_the_bytes(folder: Path, tmp_path: Path) -> None:

@@ -203,13 +203,14 @@ class _Asked:
         verify_member(self.trained.folder, path.relative_to(self.trained.folder).as_posix())
         identity = self.identity(path)
         put_weights(self.trained.model, load_tensors(path)[0], path)
-        performance = self._forced(advance)
+        performance, correct = self._forced(advance)
         if self.references is not None:
             performance["bleu"] = self._bleu(self.references, advance)
         matrices = self._matrices(advance)
-        write_trajectory(folder, {weights: matrices}, {weights: performance}, {_IDENTITY: identity})
+        write_trajectory(folder, {weights: matrices}, {weights: performance}, {_IDENTITY: identity}, {weights: correct})
 
-    def _forced(self, advance: Callable[[int], None]) -> dict[str, float]:
+    def _forced(self, advance: Callable[[int], None]) -> tuple[dict[str, float], list[str]]:
+        """Returns how good the model is, and which labels of every sentence are its first choice."""
         from alignlens.decoding.forced import force_all
 
         forced = force_all(
@@ -219,8 +220,10 @@ class _Asked:
             tokens=self.args.batch_tokens,
             source_begin=self.trained.spec.source_begin,
             advance=advance,
-        ).summary()
-        return {name: forced[name] for name in ("accuracy", "loss")}
+        )
+        found = forced.summary()
+        correct = ["".join("01"[hit] for hit in row.tolist()) for row in forced.correct]
+        return {name: found[name] for name in ("accuracy", "loss")}, correct
 
     def _bleu(self, references: list[str], advance: Callable[[int], None]) -> float:
         from alignlens.decoding.translate import translate
@@ -245,7 +248,8 @@ class _Asked:
         )
         by_number = dict(found)
         numbers = range(len(self.texts[0]))
-        return {method.text: [by_number[number][method.text] for number in numbers] for method in self.methods}
+        names = [name for method in self.methods for name in method.matrices]
+        return {name: [by_number[number][name] for number in numbers] for name in names}
 
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 A trajectory is a folder of matrices (``io/matrices.py``) whose names are ``{weights}/{quantity}``. Weights are the
 update of a checkpoint in six digits, or ``final``, the weights that training kept. An item is a pair of sentences, or
-a text that was classified (one row). The facts have the weights in order and the performance at each of them.
+a text that was classified (one row). The facts have the weights in order and the performance at each of them. A
+quantity ``method@prefix`` is about the target prefix: its matrices are square. The facts may also have, at each of the
+weights, which rows of every item were predicted right, as text: ``1101``.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 FINAL = "final"
 """The weights that training kept, whichever update they are of; always the last."""
 
-_WEIGHTS, _PERFORMANCE = "weights", "performance"
+_WEIGHTS, _PERFORMANCE, _CORRECT = "weights", "performance", "correct"
+_PREFIX = "@prefix"
 _ADVICE = "Make one with: alignlens trajectory, alignlens classify explain, or run the pipeline again."
 
 
@@ -41,10 +44,12 @@ def write_trajectory(
     rows: Mapping[str, Mapping[str, Sequence[Matrix]]],
     performance: Mapping[str, Mapping[str, float]],
     facts: Mapping[str, Any],
+    correct: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Writes ``rows[weights][quantity][item]``; every checkpoint must have the same quantities of the same items.
 
     ``performance[weights]`` has ``accuracy`` (a share), ``loss`` (nats) and, if it was measured, ``bleu`` (percent).
+    ``correct[weights][item]`` says which rows were predicted right.
     """
     weights = sorted(rows, key=_place)
     if not weights or set(performance) != set(weights):
@@ -52,11 +57,17 @@ def write_trajectory(
     quantities = list(rows[weights[0]])
     if not quantities or any(set(rows[each]) != set(quantities) for each in weights):
         raise ValueError("checkpoints with other quantities than the first")
-    first = rows[weights[0]][quantities[0]]
+    plain = [each for each in quantities if not each.endswith(_PREFIX)]
+    if not plain:
+        raise ValueError("nothing that is about the source")
+    first = rows[weights[0]][plain[0]]
     shapes = np.array([first[item].shape for item in range(len(first))], np.int64).reshape(-1, 2)
-    names = [_name(each, quantity) for each in weights for quantity in quantities]
+    names = [_name(each, quantity) for each in weights for quantity in plain]
+    squares = [_name(each, quantity) for each in weights for quantity in quantities if quantity not in plain]
     content = {**facts, _WEIGHTS: weights, _PERFORMANCE: {each: dict(performance[each]) for each in weights}}
-    with MatrixWriter(folder, names, shapes, content) as writer:
+    if correct is not None:
+        content[_CORRECT] = {each: list(correct[each]) for each in weights}
+    with MatrixWriter(folder, names, shapes, content, squares=squares) as writer:
         for item in range(len(first)):
             matrices = {
                 _name(each, quantity): rows[each][quantity][item] for each in weights for quantity in quantities
@@ -70,7 +81,9 @@ def join_trajectories(folder: Path | str, parts: Iterable[Trajectory], facts: Ma
     rows = {each: {name: _Stored(part, each, name) for name in part.quantities} for part, each in given}
     if len(rows) != len(given):
         raise ValueError("a checkpoint given twice")
-    write_trajectory(folder, rows, {each: part.performance[each] for part, each in given}, facts)
+    marks = {each: part.facts[_CORRECT][each] for part, each in given if _CORRECT in part.facts}
+    performance = {each: part.performance[each] for part, each in given}
+    write_trajectory(folder, rows, performance, facts, marks if len(marks) == len(given) else None)
 
 
 class _Stored(Sequence["Matrix"]):
@@ -111,8 +124,13 @@ class Trajectory:
             raise _refusal(matrices.folder, "it names no checkpoints")
         if weights != sorted(set(weights), key=_place):
             raise _refusal(matrices.folder, "its checkpoints are not in order")
-        quantities = [name.partition("/")[2] for name in matrices.names if name.startswith(f"{weights[0]}/")]
-        if not quantities or matrices.names != [_name(each, other) for each in weights for other in quantities]:
+        quantities = []
+        for names in (matrices.names, matrices.squares):
+            found = [name.partition("/")[2] for name in names if name.startswith(f"{weights[0]}/")]
+            if names != [_name(each, other) for each in weights for other in found]:
+                raise _refusal(matrices.folder, "its matrices are not those of its checkpoints")
+            quantities += found
+        if not quantities:
             raise _refusal(matrices.folder, "its matrices are not those of its checkpoints")
         performance = _performance(matrices.folder, matrices.facts.get(_PERFORMANCE), weights)
         return cls(matrices, tuple(weights), tuple(quantities), performance)
@@ -136,6 +154,13 @@ class Trajectory:
         self.check(weights, quantity)
         name = _name(weights, quantity)
         return [self._matrices.matrix(name, item) for item in (range(len(self)) if items is None else items)]
+
+    def correct(self, weights: str) -> list[NDArray[np.bool_]] | None:
+        """Returns which rows of every item were predicted right; None if nobody has looked."""
+        marks = self.facts.get(_CORRECT)
+        if marks is None:
+            return None
+        return [np.frombuffer(each.encode(), np.uint8) == ord("1") for each in marks[weights]]
 
     def check(self, weights: str, quantity: str) -> None:
         """Raises unless the folder has the matrices of a checkpoint."""

@@ -75,8 +75,8 @@ def test_the_prefix_and_what_was_right_come_along(tmp_path: Path) -> None:
         correct = found.correct(weights)
         assert correct is not None
         assert [each.tolist() for each in correct] == [[True, False], [True], [False, True, True]]
+    only = {weights: {"lrp@prefix": each["lrp@prefix"]} for weights, each in rows.items()}
     with pytest.raises(ValueError, match="about the source"):
-        only = {weights: {"lrp@prefix": each["lrp@prefix"]} for weights, each in rows.items()}
         write_trajectory(tmp_path / "wrong", only, PERFORMANCE, {})
 
 

@@ -29,7 +29,8 @@ def _ranks(rows: Numbers) -> Numbers:
     """Returns the ranks in every row, equal values the mean of theirs."""
     smaller = (rows[:, :, None] > rows[:, None, :]).sum(axis=2)
     equal = (rows[:, :, None] == rows[:, None, :]).sum(axis=2)
-    return smaller + (equal + 1) / 2
+    found: Numbers = smaller + (equal + 1) / 2
+    return found
 
 
 def correlation(x: Sequence[float] | Numbers, value: Numbers, samples: Numbers | None) -> Sampled:

@@ -53,7 +53,7 @@ class Voita2020Settings:
     source_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}source tokens are replaced.")
     target_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}tokens of the prefix are replaced.")
     minimum_risk: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}expected BLEU, from the first model on.")
-    seeds: tuple[int, ...] = setting((1,), "Seeds of its models.", SEED, "what every random generator takes", **_LISTED)
+    seed: int = setting(1, "Seed of its models.", SEED, "what every random generator takes")
 
     @property
     def most_pairs(self) -> int:

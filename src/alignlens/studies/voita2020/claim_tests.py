@@ -118,11 +118,11 @@ def of_prefixes(
                 (each.mean(quantity)[places], each.samples(quantity, evidence.draws)[:, places])
                 for each in (other, reference)
             ]
-            share = Sampled(_share(sides[0][0], sides[1][0], more), _share(sides[0][1], sides[1][1], more))
+            share = Sampled(float(_share(sides[0][0], sides[1][0], more)), _share(sides[0][1], sides[1][1], more))
             comparisons = [tally.above(share, 0.5, "more than half of the positions")]
             if part == "all":
-                means = [each.sampled(quantity, evidence.draws) for each in (other, reference)]
-                comparisons.append((tally.above if more else tally.below)(*means, "the mean"))
+                one, usual = (each.sampled(quantity, evidence.draws) for each in (other, reference))
+                comparisons.append((tally.above if more else tally.below)(one, usual, "the mean"))
             tally.add(Place(dataset), *comparisons)
             told.append(f"{dataset} {100 * share.value:.0f} % of {len(sides[0][0])} positions")
         return _finding(tally, told, f"no model was asked about {prefix} prefixes")
@@ -152,10 +152,10 @@ def wide_and_even(alpha: float | None = None) -> Callable[[Evidence], Finding]:
             if found[0] is None or found[1] is None:
                 continue
             random, reference = found[0], found[1]
-            means = [each.sampled(SOURCE_ENTROPY, evidence.draws) for each in (random, reference)]
-            spreads = [_spread(each, evidence) for each in (random, reference)]
-            tally.add(Place(dataset), tally.above(*means, "higher"), tally.below(*spreads, "more even"))
-            told.append(f"{dataset} {means[0].value:.2f} against {means[1].value:.2f}")
+            one, usual = (each.sampled(SOURCE_ENTROPY, evidence.draws) for each in (random, reference))
+            spread, usual_spread = (_spread(each, evidence) for each in (random, reference))
+            tally.add(Place(dataset), tally.above(one, usual, "higher"), tally.below(spread, usual_spread, "more even"))
+            told.append(f"{dataset} {one.value:.2f} against {usual.value:.2f}")
         return _finding(tally, told, "no model was asked about random prefixes")
 
     return test

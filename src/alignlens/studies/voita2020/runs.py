@@ -28,7 +28,7 @@ _OBJECTIVES = {
 
 
 def trained_on(pairs: int) -> str:
-    """Returns the name of the model that is trained on the first pairs; that of most pairs is the one of most figures."""
+    """Returns the name of the model of the first pairs; that of most pairs is the one of most figures."""
     return f"voita_{pairs}"
 
 

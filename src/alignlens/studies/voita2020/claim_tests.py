@@ -41,7 +41,9 @@ def along(quantity: str, places: slice, below: float | None = None, above: float
 
     def compared(evidence: Evidence, tally: Tally, curves: Curves) -> tuple[Sequence[Comparison | None], str]:
         mean = curves.mean(quantity)[places]
-        rho = correlation(np.arange(len(mean)), mean, curves.samples(quantity, evidence.draws)[:, places])
+        rho = correlation(
+            np.arange(len(mean), dtype=np.float64), mean, curves.samples(quantity, evidence.draws)[:, places]
+        )
         one = tally.below(rho, below) if below is not None else tally.above(rho, above)
         return [one], f"rho {rho.value:.2f}"
 

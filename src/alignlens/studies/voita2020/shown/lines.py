@@ -1,0 +1,103 @@
+"""Panels of lines with bands: the form of all figures of the paper."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from alignlens.display.charts import STYLES, chart_settings, finished, line_of, sheet, tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
+
+    from alignlens.display.heatmap import Drawing
+
+    Numbers = NDArray[np.float64]
+
+_PANEL_INCHES = (3.7, 2.6)
+_MOST_COLUMNS = 3
+#: More lines than styles are an order, such as that of snapshots, and get a scale of colours.
+_MOST_STYLES = len(STYLES)
+_SCALE = "viridis"
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A line with the limits (2, place) that its numbers lie between, where they are known."""
+
+    label: str
+    x: Numbers
+    y: Numbers
+    band: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Some lines under a title."""
+
+    title: str
+    across: str
+    lines: Sequence[Line]
+    logarithmic: bool = False
+    level: float | None = field(default=None)
+    """A number that is drawn across."""
+
+
+def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
+    """Returns the figure; lines of one label have one style in all panels."""
+    labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
+    settings, columns = chart_settings(), min(_MOST_COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    with mpl.rc_context(settings):
+        figure = sheet(columns * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + 0.9)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        ordered = len(labels) > _MOST_STYLES
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            for line in panel.lines:
+                _draw(axes, line, labels, ordered)
+            if panel.level is not None:
+                axes.axhline(panel.level, color="#999999", linewidth=0.8)
+            if panel.logarithmic:
+                axes.set_xscale("symlog", linthresh=_threshold(panel))
+            axes.set_title(panel.title, loc="left", fontweight="bold")
+            axes.set_xlabel(panel.across)
+            tidy(axes)
+        handles = [] if ordered else [line_of(place, label) for place, label in enumerate(labels) if label]
+        if ordered:
+            scale = ScalarMappable(Normalize(0, len(labels) - 1), _SCALE)
+            bar = figure.colorbar(scale, ax=grid.ravel().tolist(), shrink=0.8, pad=0.02)
+            shown = sorted({0, len(labels) // 2, len(labels) - 1})
+            bar.set_ticks(shown, labels=[labels[place] for place in shown])
+        return finished(figure, caption, settings, handles)
+
+
+def _threshold(panel: Panel) -> float:
+    positive = [float(x) for line in panel.lines for x in line.x if x > 0]
+    return min(positive, default=1.0)
+
+
+def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool) -> None:
+    place = labels.index(line.label)
+    styled: Line2D = line_of(place)
+    if ordered:
+        styled.set_color(mpl.colormaps[_SCALE](place / (len(labels) - 1)))
+        styled.set_marker("")
+        styled.set_linestyle("solid")
+        styled.set_linewidth(1.2)
+    styled.set_data(line.x, line.y)
+    styled.set_markersize(3.0)
+    axes.add_line(styled)
+    if line.band is not None:
+        axes.fill_between(line.x, *line.band, color=styled.get_color(), alpha=0.18, linewidth=0)
+    axes.autoscale_view()

@@ -1,0 +1,88 @@
+"""Numbers of the study as records: curves, the timeline of training, and what layers lose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignlens.attribution.rows import lost_shares
+from alignlens.io.matrices import Matrices
+from alignlens.results.paths import ATTRIBUTED
+from alignlens.studies.voita2020.evidence import QUANTITIES, SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, resampled
+
+if TYPE_CHECKING:
+    from alignlens.results.manifest import Manifest
+    from alignlens.studies.voita2020.evidence import Evidence
+
+CURVE_COLUMNS = (*("dataset", "model", "prefix", "alpha", "quantity", "position", "mean", "low", "high", "sentences"),)
+TIMELINE_COLUMNS = (
+    *("dataset", "alpha", "update", "divergence", "divergence_low", "divergence_high"),
+    *(f"{name}{limit}" for name in ("source", "source_entropy", "target_entropy") for limit in ("", "_low", "_high")),
+    "accuracy",
+)
+LOSS_COLUMNS = ("dataset", "model", "prefix", "method", "layer", "lost_percent")
+_ALONG = {"source": SOURCE, "source_entropy": SOURCE_ENTROPY, "target_entropy": TARGET_ENTROPY}
+
+
+def curve_records(evidence: Evidence) -> list[dict[str, Any]]:
+    """Returns every curve, position by position counted from 1, with its band."""
+    found = []
+    for key, curves in evidence.curves.items():
+        for quantity in QUANTITIES:
+            numbers = curves.numbers[quantity]
+            limits = _limits(numbers, evidence)
+            for place, mean in enumerate(curves.mean(quantity).tolist()):
+                if not np.isnan(mean):
+                    numbers_there = {"mean": mean, "low": limits[0][place], "high": limits[1][place]}
+                    found.append(
+                        {
+                            **key._asdict(),
+                            "quantity": quantity,
+                            "position": place + 1,
+                            **{name: round(float(value), 6) for name, value in numbers_there.items()},
+                            "sentences": curves.sentences,
+                        }
+                    )
+    return found
+
+
+def timeline_records(evidence: Evidence) -> list[dict[str, Any]]:
+    """Returns the training of the first model, snapshot by snapshot; the weights that it kept are ``final``."""
+    found = []
+    for (dataset, alpha), snapshots in evidence.timelines.items():
+        for snapshot in snapshots:
+            columns = {"divergence": snapshot.divergence}
+            for name, quantity in _ALONG.items():
+                columns[name] = snapshot.curves.numbers[quantity][:, 1:].mean(axis=1)
+            record: dict[str, Any] = {"dataset": dataset, "alpha": alpha}
+            record["update"] = "final" if snapshot.update is None else snapshot.update
+            for name, column in columns.items():
+                low, high = _limits(column[:, None], evidence)[:, 0]
+                values = {name: column.mean(), f"{name}_low": low, f"{name}_high": high}
+                record |= {key: round(float(value), 6) for key, value in values.items()}
+            right = snapshot.correct
+            record["accuracy"] = None if right is None else round(100 * float(right.mean()), 3)
+            found.append(record)
+    return found
+
+
+def loss_records(manifest: Manifest) -> list[dict[str, Any]]:
+    """Returns what share of relevance each kind of layer loses before rescaling."""
+    found = []
+    for path, names in manifest.find(ATTRIBUTED):
+        if names["model"].startswith("voita_"):
+            for (method, kind), share in lost_shares(Matrices.open(path).facts.get("statistics", {})).items():
+                about = {"dataset": names["dataset"], "model": names["model"]}
+                prefix = "own" if names["decoding"] == "free" else names["split"].removeprefix("voita_")
+                told = {"prefix": prefix, "method": method, "layer": kind, "lost_percent": round(100 * share, 4)}
+                found.append({**about, **told})
+    return found
+
+
+def _limits(numbers: np.ndarray, evidence: Evidence) -> np.ndarray:
+    draws = evidence.draws
+    edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
+    if len(numbers) < 2:
+        return np.full((2, numbers.shape[1]), np.nan)
+    return np.nanpercentile(resampled(numbers, draws), edges, axis=0)

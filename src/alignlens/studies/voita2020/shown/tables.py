@@ -32,8 +32,8 @@ def timeline_table(records: Sequence[Mapping[str, Any]]) -> Table:
         row.append(Cell("–", muted=True) if right is None else Cell(f"{right:.1f}", right))
         rows.append(row)
     notes = [
-        "Divergence is KL(final || snapshot) over source and prefix, in nats; shares are renormalised without the start "
-        "symbol; means over positions after the first and over sentences, with bootstrap intervals over sentences."
+        "Divergence is KL(final || snapshot) over source and prefix, in nats; shares are renormalised without the "
+        "start symbol; means over positions after the first and over sentences, with bootstrap intervals over sentences."
     ]
     return Table("voita2020-timeline", "The training of the first model", header, rows, notes, labels=3)
 

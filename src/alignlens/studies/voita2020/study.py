@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _LISTED: dict[str, Any] = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
 _UPDATES = Limits(0, 10_000_000)
-#: Dense at the beginning, where most happens; 57,000 updates in all.
-UPDATES = (0, 100, 250, 500, 1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 16_000, 20_000, 30_000, 40_000, 50_000)
+#: Dense at the beginning, where most happens; 57,000 updates in all. What was never trained has no part in a timeline.
+UPDATES = (100, 250, 500, 1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 16_000, 20_000, 30_000, 40_000, 50_000)
 _OBJECTIVE = "Changes of the training of the model with this objective, its options under objective; null for none: "
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _FEWEST_AMOUNTS, _FEWEST_SNAPSHOTS = 3, 4
 _SETTLED = 0.21  # of training: 12,000 of 57,000 updates
 _NO_AMOUNTS = "fewer than three amounts of training text"
+_TOO_SHORT = "sentences are too short for this part of them"
 _NO_TIMELINE = "fewer than four snapshots of a training"
 
 
@@ -38,6 +39,9 @@ def by_amount(quantity: str, part: str, more: bool) -> Callable[[Evidence], Find
             amounts = evidence.amounts(dataset, evidence.alphas[0])
             if len(amounts) < _FEWEST_AMOUNTS:
                 continue
+            if not all(range(curves.positions)[_part(curves, part)] for curves in amounts.values()):
+                tally.missing += 1
+                continue
             found = [curves.sampled(quantity, evidence.draws, _part(curves, part)) for curves in amounts.values()]
             values = np.array([each.value for each in found])
             samples = np.stack([_samples(each, evidence) for each in found], axis=1)
@@ -45,7 +49,7 @@ def by_amount(quantity: str, part: str, more: bool) -> Callable[[Evidence], Find
             tally.add(Place(dataset), (tally.above if more else tally.below)(rho, 0.0))
             listed = ", ".join(f"{pairs:,}: {value:.3f}" for pairs, value in zip(amounts, values, strict=True))
             told.append(f"{dataset} rho {rho.value:.2f} ({listed})")
-        return _finding(tally, told, _NO_AMOUNTS)
+        return _finding(tally, told, _TOO_SHORT if tally.missing else _NO_AMOUNTS)
 
     return test
 
@@ -78,9 +82,9 @@ def of_training(
 
 
 def _along(evidence: Evidence, dataset: str) -> list[Snapshot]:
-    """Returns the snapshots in the order of training; the weights that it kept are one of them, or a mean of some."""
+    """Returns the snapshots of a training, in its order, without what was never trained."""
     found = evidence.timelines.get((dataset, evidence.alphas[0]), [])
-    return [each for each in found if each.update is not None]
+    return [each for each in found if each.update]
 
 
 def settles_early(

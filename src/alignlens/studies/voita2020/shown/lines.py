@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from alignlens.display.charts import STYLES, chart_settings, finished, line_of, sheet, tidy
 
@@ -69,7 +70,7 @@ def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
             if panel.level is not None:
                 axes.axhline(panel.level, color="#999999", linewidth=0.8)
             if panel.logarithmic:
-                axes.set_xscale("symlog", linthresh=_threshold(panel))
+                _by_update(axes, panel)
             axes.set_title(panel.title, loc="left", fontweight="bold")
             axes.set_xlabel(panel.across)
             tidy(axes)
@@ -82,9 +83,13 @@ def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
         return finished(figure, caption, settings, handles)
 
 
-def _threshold(panel: Panel) -> float:
-    positive = [float(x) for line in panel.lines for x in line.x if x > 0]
-    return min(positive, default=1.0)
+def _by_update(axes: Any, panel: Panel) -> None:
+    """Gives a panel an axis of updates, closer together the later they are; every other one is named."""
+    updates = sorted({float(x) for line in panel.lines for x in line.x})
+    axes.set_xscale("symlog", linthresh=min((x for x in updates if x > 0), default=1.0))
+    axes.xaxis.set_major_locator(FixedLocator(updates[(len(updates) - 1) % 2 :: 2]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda update, _: f"{update:,.0f}"))
 
 
 def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool) -> None:

@@ -33,7 +33,7 @@ def timeline_table(records: Sequence[Mapping[str, Any]]) -> Table:
         rows.append(row)
     notes = [
         "Divergence is KL(final || snapshot) over source and prefix, in nats; shares are renormalised without the "
-        "start symbol; means over positions after the first and over sentences, with bootstrap intervals over sentences."
+        "start symbol. Means over positions after the first and over sentences, bootstrap intervals over sentences."
     ]
     return Table("voita2020-timeline", "The training of the first model", header, rows, notes, labels=3)
 

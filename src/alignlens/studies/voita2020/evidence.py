@@ -92,6 +92,19 @@ def resampled(numbers: Numbers, draws: Draws) -> Numbers:
     return np.stack([draws.ratio(column, ones) for column in numbers.T], axis=1)
 
 
+def limits(numbers: Numbers, draws: Draws) -> Numbers:
+    """Returns (2, place): what holds the means of (sentence, place) over resampled sentences; nan where none is known.
+
+    Of one sentence nothing is known.
+    """
+    found = np.full((2, numbers.shape[1]), np.nan)
+    known = ~np.isnan(numbers).any(axis=0)
+    if len(numbers) > 1 and known.any():
+        edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
+        found[:, known] = np.percentile(resampled(numbers[:, known], draws), edges, axis=0)
+    return found
+
+
 class Snapshot(NamedTuple):
     """The first model at one moment of its training."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from alignlens.attribution.rows import lost_shares
 from alignlens.io.matrices import Matrices
 from alignlens.results.paths import ATTRIBUTED
-from alignlens.studies.voita2020.evidence import QUANTITIES, SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, resampled
+from alignlens.studies.voita2020.evidence import QUANTITIES, SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, limits
 
 if TYPE_CHECKING:
     from alignlens.results.manifest import Manifest
@@ -31,10 +31,10 @@ def curve_records(evidence: Evidence) -> list[dict[str, Any]]:
     for key, curves in evidence.curves.items():
         for quantity in QUANTITIES:
             numbers = curves.numbers[quantity]
-            limits = _limits(numbers, evidence)
+            edges = limits(numbers, evidence.draws)
             for place, mean in enumerate(curves.mean(quantity).tolist()):
                 if not np.isnan(mean):
-                    numbers_there = {"mean": mean, "low": limits[0][place], "high": limits[1][place]}
+                    numbers_there = {"mean": mean, "low": edges[0, place], "high": edges[1, place]}
                     found.append(
                         {
                             **key._asdict(),
@@ -58,7 +58,7 @@ def timeline_records(evidence: Evidence) -> list[dict[str, Any]]:
             record: dict[str, Any] = {"dataset": dataset, "alpha": alpha}
             record["update"] = "final" if snapshot.update is None else snapshot.update
             for name, column in columns.items():
-                low, high = _limits(column[:, None], evidence)[:, 0]
+                low, high = limits(column[:, None], evidence.draws)[:, 0]
                 values = {name: column.mean(), f"{name}_low": low, f"{name}_high": high}
                 record |= {key: round(float(value), 6) for key, value in values.items()}
             right = snapshot.correct
@@ -78,11 +78,3 @@ def loss_records(manifest: Manifest) -> list[dict[str, Any]]:
                 told = {"prefix": prefix, "method": method, "layer": kind, "lost_percent": round(100 * share, 4)}
                 found.append({**about, **told})
     return found
-
-
-def _limits(numbers: np.ndarray, evidence: Evidence) -> np.ndarray:
-    draws = evidence.draws
-    edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
-    if len(numbers) < 2:
-        return np.full((2, numbers.shape[1]), np.nan)
-    return np.nanpercentile(resampled(numbers, draws), edges, axis=0)

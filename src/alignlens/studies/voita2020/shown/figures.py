@@ -18,7 +18,7 @@ from alignlens.studies.voita2020.evidence import (
     START,
     TARGET_ENTROPY,
     Key,
-    resampled,
+    limits,
 )
 from alignlens.studies.voita2020.runs import MINIMUM_RISK, SOURCE_DROPOUT, TARGET_DROPOUT
 from alignlens.studies.voita2020.shown.lines import Line, Panel, draw_panels
@@ -169,10 +169,7 @@ class _Shown:
 
     def _line(self, label: str, x: np.ndarray, numbers: np.ndarray) -> Line:
         """Returns the line of means over sentences, with its band."""
-        draws = self._evidence.draws
-        edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
-        band = np.nanpercentile(resampled(numbers, draws), edges, axis=0) if len(numbers) > 1 else None
-        return Line(label, x, numbers.mean(axis=0), band)
+        return Line(label, x, numbers.mean(axis=0), limits(numbers, self._evidence.draws))
 
 
 def _plain(label: str, curves: Curves, quantity: str) -> Line:

@@ -26,7 +26,7 @@ PAPERS = {
 }  # fmt: skip
 TRANSLATING = [name for name in ARCHITECTURES if name != "bag_of_words"]
 OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in TRANSLATING}
-OURS |= {"demo_snell_lstm", "demo_snell_proxy"}
+OURS |= {"demo_snell_lstm", "demo_snell_proxy", "demo_voita_transformer"}
 SETTINGS = {**{name: entry.settings for name, entry in ARCHITECTURES.items()}, "training": TrainingSettings}
 
 

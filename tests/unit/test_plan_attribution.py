@@ -212,7 +212,7 @@ def test_the_summary_counts_methods_and_jobs(
     monkeypatch.chdir(project)
     (tmp_path / "mine.yaml").write_text(
         "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: {ding2019: null, kobayashi2020: null, "
-        "snell2021: null}\nattribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
+        "snell2021: null, voita2020: null}\nattribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
     )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
     assert main(arguments) == 0
@@ -222,7 +222,7 @@ def test_the_summary_counts_methods_and_jobs(
     assert "study" not in told
     assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["studies"] == ["ding2019", "kobayashi2020", "snell2021"]
+    assert summary["studies"] == ["ding2019", "kobayashi2020", "snell2021", "voita2020"]
     folder = f"{tmp_path}/demo/encoders"
     assert summary["encoders"] == [f"{folder}/minilm", f"{folder}/demo/xa-xb/transformer/1"]
     assert [(entry["model"], entry["split"], entry["decoding"]) for entry in summary["attributions"]] == [

@@ -63,6 +63,13 @@ TINY: dict[str, Any] = {
                 "heads": None,
             },
         },
+        "voita2020": {
+            "training": {"max_updates": 20, "validate_every": 10},
+            "pairs": [50, 100, 200],
+            "sentences": 6,
+            "snapshots": [5, 10, 20],
+            "minimum_risk": {"max_updates": 2, "validate_every": 1, "keep": "last", "objective": {"samples": 3}},
+        },
     },
     "attribution": {
         "samples": 3,
@@ -126,7 +133,7 @@ class Workspace:
         patterns += ("translations/**/test.pieces", "translations/**/test.tokens/*.bin", "tokens/**/*.bin")
         patterns += ("attributions/**/matrices/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
         patterns += ("attributions/**/sentences.npz",)
-        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv", "snell2021/*.csv")
+        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv", "snell2021/*.csv", "voita2020/*.csv")
         patterns += ("trajectories/**/*.f32", "classification/**/*.f32", "classification/**/weights.safetensors")
         patterns += ("agreement/**/agreement.json", "toys/*.json", "counts/**/*.json")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")

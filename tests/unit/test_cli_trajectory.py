@@ -201,6 +201,9 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
     assert "holds something else" in failed_with("--out", "x", "--work", "full")
+    (tmp_path / "full" / "thesis.tex").rename(tmp_path / "full" / ".parts.host-1.tmp")  # by a process that was killed
+    assert main(words(model, text, "--out", "x", "--work", "full")) == 0
+    assert not (tmp_path / "full").exists()
     assert "would be replaced" in failed_with("--out", "full")
     assert (tmp_path / "full" / "thesis.tex").exists()
 

@@ -77,6 +77,7 @@ _CUT_OFF = """
 return [...document.querySelectorAll('.ag-row a')].map(link => link.firstElementChild ?? link)
   .filter(shown => shown.scrollWidth > shown.clientWidth).map(shown => shown.innerText);
 """
+_MORE = "//button[normalize-space()='Load more']"
 
 
 def missing_programs() -> list[str]:
@@ -102,8 +103,11 @@ def served(results: Path) -> Iterator[str]:
 
 
 @contextmanager
-def chromium(width: int = 1600, height: int = 1400, zoom: float = 1) -> Iterator[Chrome]:
-    """Yields a browser with a profile of its own; it ends with the block, and its driver with it."""
+def chromium(width: int = 1600, height: int = 6000, zoom: float = 1) -> Iterator[Chrome]:
+    """Yields a browser with a profile of its own; it ends with the block, and its driver with it.
+
+    Its window is tall: MLflow draws the rows of a table that are on the screen, and no others.
+    """
     with tempfile.TemporaryDirectory(prefix="alignlens-chromium-", ignore_cleanup_errors=True) as profile:
         options = ChromeOptions()
         options.binary_location = str(shutil.which("chromium"))
@@ -146,6 +150,16 @@ class MlflowPage:
         before = len(self.runs())
         self._press(f"//*[contains(@class, 'ag-row')][.//a[normalize-space()='{group}']]//button")
         self.wait(lambda _: len(self.runs()) > before, f"{group} has nothing below it")
+
+    def load_all(self) -> None:
+        """Shows all runs; at first there are the latest hundred."""
+        while self.driver.find_elements("xpath", _MORE):
+            before = len(self.runs())
+            self._press(_MORE)
+            self.wait(
+                lambda driver, before=before: len(self.runs()) > before or not driver.find_elements("xpath", _MORE),
+                "no more runs come",
+            )
 
     def search(self, text: str) -> None:
         """Filters the runs."""

@@ -83,6 +83,7 @@ def test_runs_hang_under_their_dataset(page: MlflowPage) -> None:
     page.open("alignlens/attribution")
     assert page.names() == ["tiny"]
     page.expand("tiny")
+    page.load_all()
     names = page.names()
     assert names[0] == "tiny"
     assert {name_of(method) for method in METHODS} < set(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -194,6 +195,15 @@ def test_columns_by_number_gzip_labels_left_out_and_long_texts() -> None:
     texts = prepared("--rarest", "1")
     assert words_of(texts, "train") == ["<begin> a b c <end>", "<begin> A b <end>"]
     assert texts.report["splits"]["train"]["left_out"] == {"label": 1, "empty": 0, "too_long": 1}
+
+
+def test_long_cells_are_read_and_the_limit_of_the_process_stays() -> None:
+    usual = csv.field_size_limit()
+    declare(format="csv")
+    write("train.tsv", f"label,text\ngood,{' '.join(['word'] * 50_000)}\nbad,short\n")
+    write("dev.tsv", "label,text\ngood,x\nbad,y\n")
+    assert len(words_of(prepared("--rarest", "1"), "train")[0].split()) == 50_002
+    assert csv.field_size_limit() == usual
 
 
 def test_csv_with_quotes_and_escaped_line_breaks() -> None:

@@ -198,6 +198,13 @@ def test_kill_and_go_on_ends_with_the_same_bytes(model: Path, task: CopyTask, te
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "whole"]
 
 
+def test_a_kill_before_the_folder_of_parts_is_marked_is_no_hindrance(model: Path, text: str, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/.parts.host-1.tmp").write_text("Finished")
+    assert main(words(model, text, "--out", "x", "--work", "work")) == 0
+    assert not (tmp_path / "work").exists()
+
+
 def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     model: Path, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

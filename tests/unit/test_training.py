@@ -368,6 +368,15 @@ def waited_for(condition: Callable[[], bool], process: subprocess.Popen[Any]) ->
         time.sleep(0.02)
 
 
+def test_a_kill_before_a_work_folder_is_marked_is_no_hindrance(task: CopyTask, tmp_path: Path) -> None:
+    work = tmp_path / "place/work"
+    work.mkdir(parents=True)
+    (work / ".training.host-1.tmp").write_text("The state of")
+    done = task.train(tmp_path / "place")
+    assert done.returncode == 0, done.stderr
+    assert not work.exists()
+
+
 def test_a_work_folder_with_other_things_is_not_removed(task: CopyTask, tmp_path: Path) -> None:
     work = tmp_path / "place/work"
     work.mkdir(parents=True)

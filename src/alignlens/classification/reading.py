@@ -104,13 +104,15 @@ def _tsv_cells(path: Path | str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_cells(path: Path | str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader((f"{line}\n" for line in stream_lines(path)), strict=True)
+    usual = csv.field_size_limit(_LONGEST_CELL)  # of the whole process, so it is set back
     try:
+        reader = csv.reader((f"{line}\n" for line in stream_lines(path)), strict=True)
         for row in reader:
             yield reader.line_num, [cell.replace(_ESCAPED_BREAK, " ") for cell in row]
     except csv.Error as error:
         raise InputError(f"not a table ({error}).", path, reader.line_num, "Check its quotes.") from None
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _places(entry: LabelledSet, first: Sequence[str], path: Path | str) -> list[int]:

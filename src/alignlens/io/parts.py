@@ -42,7 +42,9 @@ def parts_folder(folder: Path) -> Iterator[Path]:
 def remove_parts(folder: Path, kind: str) -> None:
     """Removes all parts of a kind, what killed jobs left of them, and the folder unless something else is in it."""
     for path in folder.iterdir():
-        if path.match(".*.tmp") or _kind_of(path) == kind:
+        if not path.is_dir() and path.match(".*.tmp"):
+            path.unlink(missing_ok=True)
+        elif path.match(".*.tmp") or _kind_of(path) == kind:
             shutil.rmtree(path, ignore_errors=True)
     _remove_if_empty(folder)
 
@@ -58,7 +60,14 @@ def _kind_of(path: Path) -> str | None:
 def _check_ours(folder: Path, name: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file, not a folder for parts of a job.", name, advice="Name a new folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).is_file():
+    check_marked(folder, name, _MARKER)
+
+
+def check_marked(folder: Path, name: Path, marker: str) -> None:
+    """Raises if a folder without such a marker holds more than the beginnings of one, which a killed process leaves."""
+    if not folder.is_dir() or (folder / marker).is_file():
+        return
+    if any(not path.match(f".{marker}.*.tmp") for path in folder.iterdir()):
         raise InputError("holds something else, and would be removed at the end.", name, advice="Name a new folder.")
 
 

@@ -20,6 +20,7 @@ from alignlens.errors import InputError
 from alignlens.io.atomic import write_lines, write_text
 from alignlens.io.documents import taking
 from alignlens.io.locks import held
+from alignlens.io.parts import check_marked
 from alignlens.models.checkpoint import load_tensors, put_weights, save_tensors, weights_of
 
 if TYPE_CHECKING:
@@ -175,8 +176,7 @@ def _check_ours(folder: Path, name: Path) -> None:
     """Raises unless a folder is new, empty, or one that a training has left."""
     if folder.exists() and not folder.is_dir():
         raise InputError("is a file, not a folder for a training.", name, advice="Name a new folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARKER).is_file():
-        raise InputError("holds something else, and would be removed at the end.", name, advice="Name a new folder.")
+    check_marked(folder, name, _MARKER)
 
 
 def _digest(lines: list[str]) -> str:

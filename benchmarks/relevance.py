@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -70,12 +71,15 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
+def attributed(model: Seq2Seq, text: Text, name: str) -> None:
+    """Asks a model with one method."""
+    for _ in attribute(model, *text, [parse(name)], workers=1):
+        pass
+
+
 def compare(model: Seq2Seq, text: Text, rounds: int) -> dict[str, float]:
     """Returns the median ratio to Grad of every method, and seconds of Grad per sentence under its name."""
-    works = {
-        name: (lambda name=name: list(attribute(model, *text, [parse(name)], workers=1)))  # type: ignore[misc]
-        for name in METHODS
-    }
+    works = {name: partial(attributed, model, text, name) for name in METHODS}
     for work in works.values():
         work()
     taken = [{name: seconds(work) for name, work in works.items()} for _ in range(rounds)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import pytest
 import torch
 from relevance_oracle import Oracle
 from torch import Tensor
@@ -105,3 +106,44 @@ def difference(
                 assert bool(torch.isfinite(expected).all())
                 largest = max(largest, float((fast - expected).abs().max()))
     return largest
+
+
+def assert_conserved(found: Found) -> None:
+    """Source and prefix have all relevance of every step, and none of it is negative."""
+    total = found.source.sum((0, 3)) + found.prefix.sum((0, 3))
+    torch.testing.assert_close(total, torch.ones(len(LENGTHS), TARGET).double(), rtol=0, atol=1e-9)
+    assert float(found.source.min()) >= 0
+    assert float(found.prefix.min()) >= 0
+
+
+def assert_nothing_beyond(found: Found) -> None:
+    """Tokens after a step and padding have exactly nothing, all others something."""
+    for step in range(TARGET):
+        assert not found.prefix[step + 1 :, :, step].any()
+        assert found.prefix[step, :, step].any()
+    for row, length in enumerate(LENGTHS):
+        assert not found.source[length:, row].any()
+        assert found.source[:length, row].sum(-1).all()
+
+
+def assert_the_same_alone(model: Any, kind: type[Relevance]) -> None:
+    """Rows of a batch are what they are alone, and lose as much."""
+    some, together, alone = batch(model), AlphaBeta(SETTINGS[1]), AlphaBeta(SETTINGS[1])
+    found = found_in(model, kind(model, together), some)
+    for row, length in enumerate(LENGTHS):
+        one = found_in(model, kind(model, alone), some.row(row))
+        torch.testing.assert_close(found.source[:length, row], one.source[:, 0], rtol=0, atol=1e-12)
+        torch.testing.assert_close(found.prefix[:, row], one.prefix[:, 0], rtol=0, atol=1e-12)
+    assert together.losses.arrived == pytest.approx(alone.losses.arrived, rel=1e-9)
+    assert together.losses.handed_on == pytest.approx(alone.losses.handed_on, rel=1e-9)
+
+
+def assert_the_same_in_single_precision(model: Any, kind: type[Relevance]) -> None:
+    """Compiled products find what torch finds in double precision."""
+    some = batch(model)
+    expected = found_in(model, kind(model, AlphaBeta(SETTINGS[5])), some)
+    model = model.float()
+    single = some._replace(vectors=some.vectors.float(), prefix=some.prefix.float())
+    found = found_in(model, kind(model, AlphaBeta(SETTINGS[5])), single)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-4)

@@ -80,6 +80,7 @@ def test_without_a_target_attribute_explains_the_models_own_translation(folder: 
     given = ["--source", "source", "--target", "tokens"]
     assert call(folder, "attribute", *given, "--methods", "attention", "lrp", "--out", "given") == 0
     scores, expected = Matrices.open("own"), Matrices.open("given")
+    assert (scores.facts["decoding"], expected.facts["decoding"]) == ("free", "forced")
     for number in range(len(SOURCES)):
         for name in ("attention", "lrp", "lrp@prefix"):
             np.testing.assert_array_equal(scores.matrix(name, number), expected.matrix(name, number))

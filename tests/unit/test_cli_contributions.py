@@ -113,6 +113,7 @@ def test_it_draws(folder: Path, files: Path, suffix: str) -> None:
         ([*TEXT, "--picture", "shares.gif"], "--picture shares.gif: must end in .svg or .png"),
         ([*TEXT, "--out", "source"], "source"),
         ([*TEXT, "--json"], "--json needs --out"),
+        ([*TEXT, "--sentences", "-"], "only one of --out, --sentences and --translation-out can be standard output"),
         (["--source", "-", "--target", "-"], "only one of --source and --target"),
         ([*TEXT, "--translation-out", "t"], "leave out --target"),
         (["--source", "source", "--target", "shorter"], "shorter:3: 2 lines, but source has 5"),

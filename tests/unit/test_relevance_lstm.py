@@ -7,7 +7,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from relevance_cases import LENGTHS, SETTINGS, TARGET, VOCAB, batch, decoded, difference, found_in, prepared
+from relevance_cases import (
+    SETTINGS,
+    VOCAB,
+    assert_conserved,
+    assert_nothing_beyond,
+    assert_the_same_alone,
+    assert_the_same_in_single_precision,
+    batch,
+    decoded,
+    difference,
+    found_in,
+    prepared,
+)
 from relevance_oracle import Oracle
 from relevance_oracle_recurrent import lstm
 from torch import Tensor
@@ -68,37 +80,18 @@ def test_so_it_is_for_every_kind_of_model(name: str, settings: AlphaBetaSettings
 @EVERY
 def test_rescaled_relevance_of_source_and_prefix_is_one(name: str, settings: AlphaBetaSettings) -> None:
     model = built(name)
-    found = found_in(model, LstmRelevance(model, AlphaBeta(settings)), batch(model))
-    total = found.source.sum((0, 3)) + found.prefix.sum((0, 3))
-    torch.testing.assert_close(total, torch.ones(len(LENGTHS), TARGET).double(), rtol=0, atol=1e-9)
-    assert float(found.source.min()) >= 0
-    assert float(found.prefix.min()) >= 0
+    assert_conserved(found_in(model, LstmRelevance(model, AlphaBeta(settings)), batch(model)))
 
 
 @EVERY
 def test_nothing_comes_to_later_tokens_and_to_padding(name: str) -> None:
     model = built(name)
-    found = found_in(model, LstmRelevance(model, AlphaBeta(SETTINGS[0])), batch(model))
-    for step in range(TARGET):
-        assert not found.prefix[step + 1 :, :, step].any()
-        assert found.prefix[step, :, step].any()
-    for row, length in enumerate(LENGTHS):
-        assert not found.source[length:, row].any()
-        assert found.source[:length, row].sum(-1).all()
+    assert_nothing_beyond(found_in(model, LstmRelevance(model, AlphaBeta(SETTINGS[0])), batch(model)))
 
 
 @EVERY
 def test_rows_in_a_batch_are_what_they_are_alone(name: str) -> None:
-    model = built(name)
-    some, together = batch(model), AlphaBeta(SETTINGS[1])
-    found = found_in(model, LstmRelevance(model, together), some)
-    alone = AlphaBeta(SETTINGS[1])
-    for row, length in enumerate(LENGTHS):
-        one = found_in(model, LstmRelevance(model, alone), some.row(row))
-        torch.testing.assert_close(found.source[:length, row], one.source[:, 0], rtol=0, atol=1e-12)
-        torch.testing.assert_close(found.prefix[:, row], one.prefix[:, 0], rtol=0, atol=1e-12)
-    assert together.losses.arrived == pytest.approx(alone.losses.arrived, rel=1e-9)
-    assert together.losses.handed_on == pytest.approx(alone.losses.handed_on, rel=1e-9)
+    assert_the_same_alone(built(name), LstmRelevance)
 
 
 def test_weights_of_uniform_attention_are_constants_whatever_the_rule() -> None:
@@ -136,14 +129,7 @@ def test_other_cells_and_several_heads_are_refused() -> None:
 def test_single_precision_finds_the_same_at_widths_that_are_compiled() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = prepared(Lstm(replace(LUONG, dim=16, hidden=16), VOCAB, VOCAB))
-    some = batch(model)
-    expected = found_in(model, LstmRelevance(model, AlphaBeta(SETTINGS[5])), some)
-    model = model.float()
-    single = some._replace(vectors=some.vectors.float(), prefix=some.prefix.float())
-    found = found_in(model, LstmRelevance(model, AlphaBeta(SETTINGS[5])), single)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=0, atol=1e-4)
+    assert_the_same_in_single_precision(prepared(Lstm(replace(LUONG, dim=16, hidden=16), VOCAB, VOCAB)), LstmRelevance)
 
 
 @pytest.mark.parametrize("name", ["luong", "two_layer", "linear"])

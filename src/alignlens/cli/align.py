@@ -14,16 +14,14 @@ from alignlens.cli.pairs import (
     STANDARD,
     STANDARD_INPUT,
     add_translation,
-    beam_of,
     check_translation,
     count_pairs,
+    explained_windows,
     opened,
-    translated,
-    windows_of_pairs,
+    scores_of_window,
 )
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load, workers
-from alignlens.decoding.settings import BeamSettings
+from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
 
@@ -66,35 +64,27 @@ def run(args: argparse.Namespace) -> None:
     if args.list:
         _print_methods()
         return
-    method, beam = _check(args)
+    method = _check(args)
     source, target = (STANDARD_INPUT if name == STANDARD else name for name in (args.source, args.target))
     total = count_pairs(source, target)
     trained = load(args)
     check_architectures([method], [trained.spec.architecture])
-    links = 0
+    sentences = links = 0
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("align", total))
         out = opened(stack, args.out)
         translation = opened(stack, args.translation_out) if args.translation_out else None
-        first = 0
-        for given, reference in windows_of_pairs(source, target):
-            source_ids = trained.source_ids(given)
-            if reference is None:
-                target_ids = translated(trained, source_ids, beam, args.batch_tokens)
-            else:
-                target_ids = trained.target_ids(reference)
-            for line in _link_lines(trained, source_ids, target_ids, method, first, args, progress):
+        for window in explained_windows(trained, source, target, args, translation):
+            sentences += len(window[1])
+            for line in _link_lines(trained, window, method, args, progress):
                 out.write(line + "\n")
                 links += len(line.split())
-            if translation is not None:
-                translation.writelines(f"{trained.text(target_ids[k])}\n" for k in range(len(target_ids)))
-            first += len(given)
     if args.json:
-        print(json.dumps({"sentences": first, "links": links, "method": method.text}))
+        print(json.dumps({"sentences": sentences, "links": links, "method": method.text}))
 
 
-def _check(args: argparse.Namespace) -> tuple[Method, BeamSettings]:
-    """Returns method and search settings, after looking at all options that can be wrong before anything is read."""
+def _check(args: argparse.Namespace) -> Method:
+    """Returns the method, after looking at all options that can be wrong before anything is read."""
     missing = [f"--{name}" for name in ("model", "method", "source") if getattr(args, name) is None]
     if missing:
         raise ConfigError(f"{', '.join(missing)} missing; see alignlens align --help, and --list for the methods")
@@ -107,40 +97,26 @@ def _check(args: argparse.Namespace) -> tuple[Method, BeamSettings]:
         raise ConfigError("links and translation would go to the same place; give --out another name")
     if args.json and STANDARD in (args.out, args.translation_out):
         raise ConfigError("--json needs --out, since the links would go to standard output too")
-    return parse(args.method), beam_of(args)
+    return parse(args.method)
 
 
 def _link_lines(
     trained: TrainedModel,
-    source_ids: TokenStore,
-    target_ids: TokenStore,
+    window: tuple[int, TokenStore, TokenStore],
     method: Method,
-    first: int,
     args: argparse.Namespace,
     progress: Progress,
 ) -> Iterator[str]:
-    """Yields the links of a window of sentences, the first of which is sentence ``first`` of the text."""
+    """Yields the links of a window of sentences."""
     import numpy as np
 
     from alignlens.alignment.extraction import extract
     from alignlens.alignment.links import Alignment
     from alignlens.alignment.pharaoh import format_lines
-    from alignlens.attribution.corpus import attribute
     from alignlens.subwords.spans import word_of_piece
 
-    begin = trained.spec.source_begin
-    found = attribute(
-        trained.model,
-        source_ids,
-        target_ids,
-        [method],
-        tokens=args.batch_tokens,
-        source_begin=begin,
-        adaptive=args.adaptive,
-        first=first,
-        workers=workers(args),
-        advance=progress.advance,
-    )
+    begin, (_, source_ids, target_ids) = trained.spec.source_begin, window
+    found = scores_of_window(trained, window, method, args, progress, args.adaptive)
     rows: list[tuple[int, int, int, float]] = []
     for place, matrices in found:
         source_words = word_of_piece(trained.source.pieces_of(source_ids[place]))

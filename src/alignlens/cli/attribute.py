@@ -20,6 +20,7 @@ from alignlens.cli.trained import SHARED, add_compute, add_model, add_texts, che
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE
 from alignlens.io.progress import Progress
+from alignlens.results.paths import FORCED, FREE
 from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _write_scores(
         SENTENCES: len(source),
         # Without the part: the facts of all parts are the same.
         "model": {key: value for key, value in about.items() if key != "shard"} | {"weights": args.weights},
-        "decoding": about.get("decoding", "forced"),
+        "decoding": about.get("decoding", FREE if args.target is None else FORCED),
         "source_begin": begin,
         "adaptive": args.adaptive,
     }

@@ -15,15 +15,14 @@ from alignlens.cli.pairs import (
     STANDARD,
     STANDARD_INPUT,
     add_translation,
-    beam_of,
     check_translation,
     count_pairs,
+    explained_windows,
     opened,
-    translated,
-    windows_of_pairs,
+    scores_of_window,
 )
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load, workers
+from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.limits import Limits
 from alignlens.io.progress import Progress
@@ -92,19 +91,10 @@ def run(args: argparse.Namespace) -> None:
         translation = opened(stack, args.translation_out) if args.translation_out else None
         if args.format == "tsv":
             out.write("\t".join(_COLUMNS) + "\n")
-        first = 0
-        for given, reference in windows_of_pairs(source, target):
-            source_ids = trained.source_ids(given)
-            if reference is None:
-                target_ids = translated(trained, source_ids, beam_of(args), args.batch_tokens)
-            else:
-                target_ids = trained.target_ids(reference)
-            for sentence in _sentences(trained, source_ids, target_ids, method, first, args, progress):
+        for window in explained_windows(trained, source, target, args, translation):
+            for sentence in _sentences(trained, window, method, args, progress):
                 out.write(sentence.as_json() if args.format == "json" else sentence.as_tsv())
                 told.append(sentence.told())
-            if translation is not None:
-                translation.writelines(f"{trained.text(target_ids[k])}\n" for k in range(len(target_ids)))
-            first += len(given)
         if not told:
             raise InputError("has no sentences.", source, advice="Give a text.")
         rule = Suspicion.of([each.share for each in told])
@@ -122,6 +112,8 @@ def _check(args: argparse.Namespace) -> Method:
     check_translation(args)
     if args.source == args.target == STANDARD:
         raise ConfigError("only one of --source and --target can be standard input")
+    if [args.out, args.sentences, args.translation_out].count(STANDARD) > 1:
+        raise ConfigError("only one of --out, --sentences and --translation-out can be standard output")
     if args.json and STANDARD in (args.out, args.sentences, args.translation_out):
         raise ConfigError("--json needs --out, since the steps would go to standard output too")
     if args.picture is not None and args.picture.suffix not in _SUFFIXES:
@@ -197,29 +189,16 @@ def _most(shares: NDArray[np.floating[Any]], names: Sequence[str], top: int) -> 
 
 def _sentences(
     trained: TrainedModel,
-    source_ids: TokenStore,
-    target_ids: TokenStore,
+    window: tuple[int, TokenStore, TokenStore],
     method: Method,
-    first: int,
     args: argparse.Namespace,
     progress: Progress,
 ) -> Iterator[_Sentence]:
-    """Yields the sentences of a window in their order; the first of them is sentence ``first`` of the text."""
-    from alignlens.attribution.corpus import attribute
+    """Yields the sentences of a window in their order."""
     from alignlens.metrics.contributions import Steps
 
-    begin = trained.spec.source_begin
-    found = attribute(
-        trained.model,
-        source_ids,
-        target_ids,
-        [method],
-        tokens=args.batch_tokens,
-        source_begin=begin,
-        first=first,
-        workers=workers(args),
-        advance=progress.advance,
-    )
+    begin, (first, source_ids, target_ids) = trained.spec.source_begin, window
+    found = scores_of_window(trained, window, method, args, progress)
     for place, matrices in sorted(found, key=lambda each: each[0]):
         source, prefix = (matrices[name] for name in method.matrices)
         yield _Sentence(

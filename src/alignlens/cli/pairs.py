@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, TextIO
 
 from alignlens.cli.numbers import count, real
+from alignlens.cli.trained import workers
 from alignlens.decoding.settings import BeamSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_path
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import ExitStack
 
+    from alignlens.attribution.corpus import Matrices
+    from alignlens.attribution.registry import Method
     from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.io.progress import Progress
 
 STANDARD = "-"
 STANDARD_INPUT = "/dev/stdin"
@@ -73,7 +77,53 @@ def count_pairs(source: str, target: str | None) -> int | None:
     return counts[0]
 
 
-def windows_of_pairs(source: str, target: str | None) -> Iterator[tuple[Given, Given | None]]:
+def explained_windows(
+    trained: TrainedModel, source: str, target: str | None, args: argparse.Namespace, translation: TextIO | None
+) -> Iterator[tuple[int, TokenStore, TokenStore]]:
+    """Yields the number of the first sentence of a window, and the pieces to read and to explain in it.
+
+    What the model translates by itself is written to ``translation``, if there is one.
+    """
+    first = 0
+    for given, reference in _windows(source, target):
+        read = trained.source_ids(given)
+        if reference is None:
+            explained = translated(trained, read, beam_of(args), args.batch_tokens)
+        else:
+            explained = trained.target_ids(reference)
+        yield first, read, explained
+        if translation is not None:
+            translation.writelines(f"{trained.text(explained[k])}\n" for k in range(len(explained)))
+        first += len(given)
+
+
+def scores_of_window(
+    trained: TrainedModel,
+    window: tuple[int, TokenStore, TokenStore],
+    method: Method,
+    args: argparse.Namespace,
+    progress: Progress,
+    adaptive: float | None = None,
+) -> Iterator[tuple[int, Matrices]]:
+    """Yields the scores of sentences by their place in the window, in the order they are computed in."""
+    from alignlens.attribution.corpus import attribute
+
+    first, read, explained = window
+    return attribute(
+        trained.model,
+        read,
+        explained,
+        [method],
+        tokens=args.batch_tokens,
+        source_begin=trained.spec.source_begin,
+        adaptive=adaptive,
+        first=first,
+        workers=workers(args),
+        advance=progress.advance,
+    )
+
+
+def _windows(source: str, target: str | None) -> Iterator[tuple[Given, Given | None]]:
     """Yields some sentences of the source and those of the target that belong to them."""
     from alignlens.decoding.given import windows
 

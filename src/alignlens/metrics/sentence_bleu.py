@@ -1,14 +1,16 @@
 """BLEU of single sentences against one reference, as a share from 0 to 1, on tokens of any kind.
 
 Two forms, which differ in what they do about n-grams that are never right: a sentence has few n-grams, and a plain
-product of precisions would often be 0.
+product of precisions would often be 0. ``sacrebleu`` is sacreBLEU's own, with its exponential smoothing and effective
+order; ``nltk1`` is what nltk calls method 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -20,47 +22,40 @@ _EPSILON = 0.1  # of nltk's smoothing
 
 
 class SentenceBleu:
-    """What candidates are worth against one reference, whose n-grams are counted once."""
+    """What candidates are worth against one reference."""
 
     def __init__(self, reference: Sequence[Hashable], form: Form) -> None:
-        self._length, self._form = len(reference), form
-        self._counts = [_counts(reference, order) for order in range(1, _ORDER + 1)]
+        self._reference, self._form = reference, form
 
     def __call__(self, candidate: Sequence[Hashable]) -> float:
         """Returns the BLEU of a candidate; 0 if none of its tokens is right."""
-        right, all_of_them = self._found(candidate)
-        if not right[0]:
-            return 0.0
-        smoothed = _by_halves(right, all_of_them) if self._form == "sacrebleu" else _by_epsilon(right, all_of_them)
-        brevity = min(0.0, 1 - self._length / len(candidate))
-        return math.exp(brevity + math.fsum(map(math.log, smoothed)) / len(smoothed))
+        if self._form == "nltk1":
+            return _nltk1(candidate, self._reference)
+        return float(_metric().sentence_score(_text(candidate), [_text(self._reference)]).score) / 100
 
-    def _found(self, candidate: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-        """Returns how many n-grams are right, none more often than the reference has it, and how many there are."""
-        right = []
-        for order, known in enumerate(self._counts, 1):
-            found = _counts(candidate, order)
-            right.append(sum(min(number, known[gram]) for gram, number in found.items() if gram in known))
-        return right, [max(0, len(candidate) - order) for order in range(_ORDER)]
+
+@cache
+def _metric() -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(tokenize="none", effective_order=True, force=True)
+
+
+def _text(tokens: Sequence[Hashable]) -> str:
+    return " ".join(map(str, tokens))
+
+
+def _nltk1(candidate: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
+    """Returns BLEU with 0.1 in place of no right n-gram, also where the candidate is too short for any."""
+    precisions = []
+    for order in range(1, _ORDER + 1):
+        right = (_counts(candidate, order) & _counts(reference, order)).total()
+        if order == 1 and not right:
+            return 0.0
+        precisions.append((right or _EPSILON) / max(1, len(candidate) - order + 1))
+    brevity = min(0.0, 1 - len(reference) / len(candidate))
+    return math.exp(brevity + math.fsum(map(math.log, precisions)) / _ORDER)
 
 
 def _counts(tokens: Sequence[Hashable], order: int) -> Counter[tuple[Hashable, ...]]:
     return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
-
-
-def _by_halves(right: list[int], all_of_them: list[int]) -> list[float]:
-    """Returns precisions as sacreBLEU's ``exp``: the first without a right one counts 1/2, the next 1/4, and so on.
-
-    With its effective order: those that the candidate is too short for do not count.
-    """
-    precisions, share = [], 1.0
-    for number, total in zip(right, all_of_them, strict=True):
-        if total:
-            share = share if number else share / 2
-            precisions.append((number or share) / total)
-    return precisions
-
-
-def _by_epsilon(right: list[int], all_of_them: list[int]) -> list[float]:
-    """Returns precisions as nltk's ``method1``: 0.1 in place of no right one, also where the candidate is too short."""
-    return [(number or _EPSILON) / max(total, 1) for number, total in zip(right, all_of_them, strict=True)]

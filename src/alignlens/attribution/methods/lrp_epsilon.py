@@ -1,6 +1,6 @@
 """Relevance propagation by the epsilon rule: shares by value, attention weights and norms of layers held constant.
 
-Relevances have signs; the size of a token's is what counts, divided by that of all tokens.
+Relevances have signs. A token has the sum of the sizes of those of its vector; they are no shares of anything.
 """
 
 from __future__ import annotations

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from alignlens.attribution.relevance.rules import EPSILON, OfAttention, by_head, part, side_by_side, sum_of
+from alignlens.attribution.relevance.rules import (
+    EPSILON,
+    OfAttention,
+    by_head,
+    gathered,
+    of_values_alone,
+    part,
+    side_by_side,
+    sum_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,7 +62,7 @@ def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> O
     return OfAttention(
         side_by_side(sum_of(ratio @ side.square.transpose(-1, -2) for ratio, side in both)),
         side_by_side(_of_keys(met, found)),
-        side_by_side(sum_of(_gathered(weights, ratio).mul_(side.values[:, :, :, None]) for ratio, side in both)),
+        side_by_side(sum_of(gathered(weights, ratio).mul_(side.values[:, :, :, None]) for ratio, side in both)),
     )
 
 
@@ -77,13 +86,12 @@ def _of_keys(met: Tensor, found: Attended) -> Tensor:
     """
     rows, heads, queries, steps, twice = met.shape
     for_, against = _signs(found.queries)
-    factors = torch.cat(
-        (torch.cat((for_, against), -1), torch.cat((against, for_), -1)), -2
-    )  # (.., 2 queries, 2 width)
+    halves = torch.cat((for_, against), -1), torch.cat((against, for_), -1)
+    factors = torch.cat(halves, -2)  # (row, head, 2 queries, 2 width)
     turned = met.view(rows, heads, queries, steps, 2, twice // 2).permute(0, 1, 5, 3, 4, 2)
-    gathered = (turned.reshape(rows, heads, -1, 2 * queries) @ factors).view(rows, heads, twice // 2, steps, -1)
+    products = (turned.reshape(rows, heads, -1, 2 * queries) @ factors).view(rows, heads, twice // 2, steps, -1)
     key_for, key_against = _signs(found.keys)
-    first, second = gathered.chunk(2, -1)
+    first, second = products.chunk(2, -1)
     return first.mul_(key_for[:, :, :, None]).add_(second.mul_(key_against[:, :, :, None]))
 
 
@@ -100,9 +108,7 @@ def constant(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) ->
     """Returns the relevance of the values; queries and keys have none."""
     given = by_head(relevance, found.weights.shape[1])
     _, of_values = _weighted_sum(rules, kind, found, given, both=False)
-    steps = given.shape[3]
-    nothing = [each[:, :, :, None].new_zeros(*each.shape[:3], steps, each.shape[3]) for each in found[:2]]
-    return OfAttention(*map(side_by_side, (*nothing, of_values)))
+    return of_values_alone(found, of_values)
 
 
 def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, both: bool) -> tuple[Tensor, Tensor]:
@@ -119,7 +125,7 @@ def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, b
     of_weights, of_values = given.new_zeros(()), given.new_zeros(())
     for ratio, (_, _, values) in zip(ratios, signed, strict=True):
         ratio = ratio * factor
-        of_values = of_values + _gathered(weights, ratio) * values[:, :, :, None]
+        of_values = of_values + gathered(weights, ratio) * values[:, :, :, None]
         if both:
             of_weights = of_weights + weights[:, :, :, None] * (ratio @ values.transpose(-1, -2)[:, :, None])
     return of_weights, of_values
@@ -168,12 +174,6 @@ def _products(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         query_for @ key_for + query_against @ key_against,
         query_for @ key_against + query_against @ key_for,
     )
-
-
-def _gathered(weights: Tensor, ratio: Tensor) -> Tensor:
-    """Returns (row, head, key, step, width): what comes to a key from queries (row, head, query, step, width)."""
-    found = weights.transpose(-1, -2) @ ratio.flatten(-2)
-    return found.view(*found.shape[:3], *ratio.shape[-2:])
 
 
 def _met(scores: Tensor, queries: Tensor) -> Tensor:

@@ -57,7 +57,8 @@ def contributions(inputs: Inputs, rules: Rules, label: str) -> Contributions:
         tokens = _tokens(model, states, inputs.labels[some], label)
         found.append([by_token(each) for each in relevance.propagate(start(model, rules, states, tokens, wanted))])
     sides = [torch.cat(each) for each in zip(*found, strict=True)]
-    check_finite(sides[0], "relevances")
+    for side in sides:
+        check_finite(side, "relevances")
     inputs.statistics.forward_passes += rows
     inputs.statistics.backward_passes += int((inputs.wanted & inputs.labels_mask).sum())
     return Contributions(*sides)

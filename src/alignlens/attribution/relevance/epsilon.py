@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from alignlens.attribution.relevance.rules import OfAttention, Rules, by_head, side_by_side
+from alignlens.attribution.relevance.rules import Rules, by_head, gathered, of_values_alone
 
 if TYPE_CHECKING:
-    from alignlens.attribution.relevance.rules import Attended, Reach
+    from alignlens.attribution.relevance.rules import Attended, OfAttention, Reach
 
 
 class Epsilon(Rules):
@@ -56,17 +56,11 @@ class Epsilon(Rules):
 
     def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of the values, whose weighted sums by head (side by side) got it."""
-        given, steps = by_head(relevance, found.weights.shape[1]), relevance.shape[2]
-        total = found.weights @ found.values
-        ratio = given / self._away_from_zero(total)[:, :, :, None]
-        gathered = found.weights.transpose(-1, -2) @ ratio.flatten(-2)
-        gathered = gathered.view(*gathered.shape[:3], *ratio.shape[-2:])
-        of_values = side_by_side(gathered * found.values[:, :, :, None])
-        self.losses.add(kind, relevance, of_values)
-        of_queries, of_keys = (
-            side_by_side(each.new_zeros(*each.shape[:3], steps, each.shape[3])) for each in (found.queries, found.keys)
-        )
-        return OfAttention(of_queries, of_keys, of_values)
+        given = by_head(relevance, found.weights.shape[1])
+        ratio = given / self._away_from_zero(found.weights @ found.values)[:, :, :, None]
+        of_values = gathered(found.weights, ratio) * found.values[:, :, :, None]
+        self._counted(kind, relevance, of_values)
+        return of_values_alone(found, of_values)
 
     def _ratio(self, relevance: Tensor, total: Tensor) -> Tensor:
         """Returns relevance divided by the sums (position, row, width) that it is shared out of."""

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -117,6 +118,19 @@ def part(values: Tensor, sign: int, in_place: bool = False) -> Tensor:
 
 
 def sum_of(parts: Iterable[Tensor]) -> Tensor:
-    """Returns the sum of one or two tensors."""
-    first, *rest = parts
-    return first + rest[0] if rest else first
+    """Returns the sum of tensors, of which there is at least one."""
+    return reduce(torch.add, parts)
+
+
+def gathered(weights: Tensor, ratio: Tensor) -> Tensor:
+    """Returns (row, head, key, step, width): what comes to a key from queries (row, head, query, step, width)."""
+    found = weights.transpose(-1, -2) @ ratio.flatten(-2)
+    return found.view(*found.shape[:3], *ratio.shape[-2:])
+
+
+def of_values_alone(found: Attended, of_values: Tensor) -> OfAttention:
+    """Returns the relevance of values (row, head, key, step, width), and none of queries and keys."""
+    of_queries, of_keys = (
+        each.new_zeros(*each.shape[:3], of_values.shape[3], each.shape[3]) for each in (found.queries, found.keys)
+    )
+    return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))

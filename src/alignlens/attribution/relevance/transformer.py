@@ -7,6 +7,7 @@ attention to the source, and what arrives there is added up.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
@@ -79,7 +80,7 @@ class TransformerRelevance(Relevance):
         return self.rules.norm(_NORM, read, norm, relevance, reach)
 
 
-class _Kept:
+class _Branched:
     """A layer that has read something, the norm and the sum of its branch included."""
 
     def __init__(self, rules: Rules, branch: Branch, reach: Reach) -> None:
@@ -95,21 +96,12 @@ class _Kept:
         self._found = found
         return self._branch.leave(self._stream, found)
 
-    def propagate(self, relevance: Tensor) -> Tensor:
-        """Returns the relevance of the stream before the layer."""
-        stream, found = self._split(relevance)
-        return self._joined(stream, self._inside(found))
-
     def _split(self, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the relevance of the stream, and of what the layer has added to it."""
         if not self._branch.norm_first:
             summed = self._stream + self._found
             relevance = self.rules.norm(_NORM, summed, self._branch.norm, relevance, self.reach)
         return self.rules.summed(_SUM, self._stream, self._found, relevance)
-
-    def _inside(self, relevance: Tensor) -> Tensor:
-        """Returns the relevance of what the layer has read, of that of what it has found."""
-        raise NotImplementedError
 
     def _joined(self, stream: Tensor, inner: Tensor) -> Tensor:
         if self._branch.norm_first:
@@ -118,6 +110,19 @@ class _Kept:
 
     def _linear(self, layer: nn.Linear, read: Tensor, relevance: Tensor, reach: Reach | None = None) -> Tensor:
         return self.rules.linear(_LINEAR, read, layer.weight, layer.bias, relevance, reach or self.reach)
+
+
+class _Kept(_Branched, ABC):
+    """One that reads nothing but the stream."""
+
+    def propagate(self, relevance: Tensor) -> Tensor:
+        """Returns the relevance of the stream before the layer."""
+        stream, found = self._split(relevance)
+        return self._joined(stream, self._inside(found))
+
+    @abstractmethod
+    def _inside(self, relevance: Tensor) -> Tensor:
+        """Returns the relevance of what the layer has read, of that of what it has found."""
 
 
 class _FeedForward(_Kept):
@@ -151,7 +156,7 @@ class _OwnAttention(_Kept):
         return self._linear(self._layer.project, self.inner, torch.cat(found, -1))
 
 
-class _CrossAttention(_Kept):
+class _CrossAttention(_Branched):
     def __init__(self, rules: Rules, branch: Branch, layer: CrossAttention, reach: Reach) -> None:
         super().__init__(rules, branch, reach)
         self._layer = layer

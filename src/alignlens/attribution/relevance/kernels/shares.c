@@ -4,8 +4,8 @@
    position; here it is made again whenever it is needed, in registers, and only its positive part is: negative parts are
    the positive ones of negated inputs and biases.
 
-   Arrays are [position][row][step][width]. A position has relevance at steps from `first` to below `last` (reach_of);
-   other steps are neither read nor written. Inputs are multiples of PANEL. The caller checks shapes and types.
+   Arrays are [position][row][step][width]. A position has relevance at some steps only (begin);
+   the others are not read, and get zeros. Inputs are multiples of PANEL. The caller checks shapes and types.
 */
 
 #include <stdlib.h>
@@ -34,10 +34,44 @@ INLINE lane spread(float x) { return (lane){x, x, x, x, x, x, x, x}; }
 
 INLINE float total(lane x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
 
-/* 0: every step; 1: its own step and later ones; 2: its own step only */
-INLINE void reach_of(long reach, long position, long steps, long *first, long *last) {
-    *first = reach ? position : 0;
-    *last = reach == 2 ? position + 1 : steps;
+/* Sums of a tile: of some steps, over a panel. */
+INLINE void clear(const int height, lane sums[][2]) {
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+}
+
+INLINE void add(const int height, lane left, lane right, const float *ratio, long ratio_row, lane sums[][2]) {
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) {
+        float r = ratio[m * ratio_row];
+        sums[m][0] += left * r;
+        sums[m][1] += right * r;
+    }
+}
+
+INLINE void put(const int height, lane sums[][2], float *found, long found_row) {
+#pragma GCC unroll 5
+    for (int m = 0; m < height; m++) {
+        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
+        *at = sums[m][0], *after = sums[m][1];
+    }
+}
+
+/* Makes one place (a position of a row) ready: writes what relevance is there divided by what it is a share of,
+   ratio[step][j] = relevance[step][j] * scale[j] * factor[step], and zeros for the steps that it cannot matter to.
+   `reach` is 0 for every step, 1 for its own step and later ones, 2 for its own step only. Returns where the first step
+   of these goes, and how many there are. */
+INLINE float *begin(long place, long rows, long steps, long reach, long outputs, long inputs, const float *relevance,
+                    const float *scale, const float *factor, float *ratio, float *found, long *count) {
+    long first = reach ? place / rows : 0, last = reach == 2 ? first + 1 : steps;
+    float *to = found + place * steps * inputs;
+    memset(to, 0, first * inputs * sizeof(float));
+    memset(to + last * inputs, 0, (steps - last) * inputs * sizeof(float));
+    relevance += (place * steps + first) * outputs, scale += place * outputs, factor += place * steps;
+    for (long step = first; step < last; step++)
+        for (long j = 0; j < outputs; j++) *ratio++ = *relevance++ * scale[j] * factor[step];
+    *count = last - first;
+    return to + first * inputs;
 }
 
 /* z of a linear layer is bias[j] + x[i] weight[j][i]. totals[position][row][j] = sum over i of its positive part. */
@@ -58,30 +92,13 @@ void linear_totals(long count, long outputs, long inputs, const float *weight, c
 INLINE void linear_tile(const int height, long outputs, const float *w, const float *bias, const float *x,
                         const float *ratio, long ratio_row, float *found, long found_row) {
     lane sums[TALLEST][2], first = *(const lane *)x, second = *(const lane *)(x + LANES);
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+    clear(height, sums);
     for (long j = 0; j < outputs; j++, w += PANEL) {
         lane b = spread(bias[j]);
         lane left = positive(b + first * *(const lane *)w), right = positive(b + second * *(const lane *)(w + LANES));
-#pragma GCC unroll 5
-        for (int m = 0; m < height; m++) {
-            float r = ratio[m * ratio_row + j];
-            sums[m][0] += left * r;
-            sums[m][1] += right * r;
-        }
+        add(height, left, right, ratio + j, ratio_row, sums);
     }
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) {
-        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
-        *at = sums[m][0], *after = sums[m][1];
-    }
-}
-
-/* Relevance divided by what it is a share of: ratio[step][j] = relevance[step][j] * scale[j] * factor[step]. */
-INLINE void ratios(long count, long outputs, const float *relevance, const float *scale, const float *factor,
-                   float *ratio) {
-    for (long step = 0; step < count; step++)
-        for (long j = 0; j < outputs; j++) *ratio++ = *relevance++ * scale[j] * factor[step];
+    put(height, sums, found, found_row);
 }
 
 /* found[..][step][i] = sum over j of ratio[..][step][j] * positive part of z; `packed` is [panel][output][PANEL].
@@ -92,15 +109,9 @@ int linear_shares(long positions, long rows, long steps, long reach, long output
     float *ratio = malloc(steps * outputs * sizeof(float));
     if (!ratio) return 0;
     for (long place = 0; place < positions * rows; place++) {
-        long first, last;
-        reach_of(reach, place / rows, steps, &first, &last);
-        long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
-        float *to = found + place * steps * inputs;
-        memset(to, 0, first * inputs * sizeof(float));
-        memset(to + last * inputs, 0, (steps - last) * inputs * sizeof(float));
-        to += first * inputs;
-        ratios(count, outputs, relevance + (place * steps + first) * outputs, scale + place * outputs,
-               factor + place * steps + first, ratio);
+        long count;
+        float *to = begin(place, rows, steps, reach, outputs, inputs, relevance, scale, factor, ratio, found, &count);
+        long tiles = (count + TALLEST - 1) / TALLEST;
         for (long i = 0; i < inputs; i += PANEL)
             for (long number = 0; number < tiles; number++) {
                 long row = count * number / tiles, height = count * (number + 1) / tiles - row;
@@ -156,23 +167,13 @@ INLINE void norm_tile(const int height, long width, Parts p, long i, const float
     lane sums[TALLEST][2];
     lane x0 = *(const lane *)(p.x + i), x1 = *(const lane *)(p.x + i + LANES);
     lane y0 = *(const lane *)(p.y + i), y1 = *(const lane *)(p.y + i + LANES);
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+    clear(height, sums);
     for (long j = 0; j < width; j++) {
         lane b = spread(bias[j]), across = spread(p.across[j]), along = spread(p.along[j]);
         lane left = positive(b + across * x0 + along * y0), right = positive(b + across * x1 + along * y1);
-#pragma GCC unroll 5
-        for (int m = 0; m < height; m++) {
-            float r = ratio[m * ratio_row + j];
-            sums[m][0] += left * r;
-            sums[m][1] += right * r;
-        }
+        add(height, left, right, ratio + j, ratio_row, sums);
     }
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) {
-        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
-        *at = sums[m][0], *after = sums[m][1];
-    }
+    put(height, sums, found, found_row);
 }
 
 int norm_shares(long positions, long rows, long steps, long reach, long width, const float *bias,
@@ -180,16 +181,10 @@ int norm_shares(long positions, long rows, long steps, long reach, long width, c
     float *ratio = malloc(steps * width * sizeof(float));
     if (!ratio) return 0;
     for (long place = 0; place < positions * rows; place++) {
-        long first, last;
-        reach_of(reach, place / rows, steps, &first, &last);
-        long count = last - first, tiles = (count + TALLEST - 1) / TALLEST;
+        long count;
+        float *to = begin(place, rows, steps, reach, width, width, relevance, scale, factor, ratio, found, &count);
+        long tiles = (count + TALLEST - 1) / TALLEST;
         Parts p = parts_of(vectors, positions * rows, width, place);
-        float *to = found + place * steps * width;
-        memset(to, 0, first * width * sizeof(float));
-        memset(to + last * width, 0, (steps - last) * width * sizeof(float));
-        to += first * width;
-        ratios(count, width, relevance + (place * steps + first) * width, scale + place * width,
-               factor + place * steps + first, ratio);
         for (long i = 0; i < width; i += PANEL)
             for (long number = 0; number < tiles; number++) {
                 long row = count * number / tiles, height = count * (number + 1) / tiles - row;

@@ -43,7 +43,7 @@ from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.attribution.noise import unit_noise
 from alignlens.attribution.registry import Method, parse
-from alignlens.attribution.rows import Statistics
+from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 from alignlens.decoding.forced import force_all
 from alignlens.decoding.translate import TrainedModel

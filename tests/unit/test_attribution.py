@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from alignlens.attribution import corpus
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import parse, parse_all
-from alignlens.attribution.rows import Statistics
+from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import END_ID
 from alignlens.errors import ConfigError, ToolError
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State

@@ -17,7 +17,6 @@ from torch import Tensor
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.noise import unit_noise
 from alignlens.attribution.registry import ALIASES, METHODS, parse, parse_all
-from alignlens.attribution.rows import Statistics
 from alignlens.attribution.spec import (
     GRADIENT,
     NOISE,
@@ -30,6 +29,7 @@ from alignlens.attribution.spec import (
     Reading,
     TracedAttention,
 )
+from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 
 Found = dict[int, dict[str, np.ndarray]]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import METHODS, parse
-from alignlens.attribution.rows import Statistics
 from alignlens.attribution.simplex import ENOUGH, minimise, over_logits
+from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 from alignlens.models.lstm import Lstm
 from alignlens.models.settings import LstmSettings

@@ -13,7 +13,7 @@ from torch import Tensor
 from alignlens.attribution import outputs
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import parse, parse_all
-from alignlens.attribution.rows import Statistics
+from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 from alignlens.models.contract import Memory, Seq2Seq, length_mask
 from alignlens.models.lstm import Lstm

@@ -21,8 +21,9 @@ from alignlens.subwords.spans import Segmenter, line_of
 
 pytestmark = pytest.mark.workflow
 STUDIES = ("ding2019_study", "kobayashi2020_study")
-#: A study of what models look at while they learn, which no links go into.
-LEARNING = ("agreement", "snell2021_study")
+#: Studies of what models look at while they learn, which no links go into.
+LEARNED = ("snell2021_study", "voita2020_study")
+LEARNING = ("agreement", *LEARNED)
 EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", *STUDIES)
 
 
@@ -156,7 +157,7 @@ def test_what_the_configuration_no_longer_has_is_in_no_table(finished: Workspace
     less = {**TINY, "models": {**TINY["models"], "lstm": None}, "aligners": aligners}
     (copy.folder / "tiny.yaml").write_text(yaml.safe_dump(less))
     # Code of studies may not have changed, but their manifests have; and the copy has its template in another folder.
-    assert set(copy.dry_run()) == {"manifest", "report", *STUDIES, "snell2021_study"}
+    assert set(copy.dry_run()) == {"manifest", "report", *STUDIES, *LEARNED}
     copy.snakemake("--cores", "all")
     assert (copy.results / "attributions/tiny/lstm").is_dir()
     assert (copy.results / "scores/tiny/eflomal").is_dir()
@@ -257,7 +258,7 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
             {"symmetrize", "score", "report", "symmetrize_methods", "score_methods", *STUDIES},
         ),
         ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", *STUDIES, *LEARNING}),
-        ("src/alignlens/display/render.py", {"report", *STUDIES, "snell2021_study"}),
+        ("src/alignlens/display/render.py", {"report", *STUDIES, *LEARNED}),
         (
             "src/alignlens/attribution/sweep.py",
             {"attribute", "measure_cost", "report", "trajectory", *EXTRACTED, *LEARNING},

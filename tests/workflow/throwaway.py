@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from alignlens.io.locks import held
+from alignlens.studies.registry import studies
 
 Run = dict[str, Any]
 PARTS = ("Snakefile", "rules", "config", "envs", "profiles", "report", "src")
@@ -133,7 +134,7 @@ class Workspace:
         patterns += ("translations/**/test.pieces", "translations/**/test.tokens/*.bin", "tokens/**/*.bin")
         patterns += ("attributions/**/matrices/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
         patterns += ("attributions/**/sentences.npz",)
-        patterns += ("free/**/reference.gold", "ding2019/*.csv", "kobayashi2020/*.csv", "snell2021/*.csv", "voita2020/*.csv")
+        patterns += ("free/**/reference.gold", *(f"{study}/*.csv" for study in studies()))
         patterns += ("trajectories/**/*.f32", "classification/**/*.f32", "classification/**/weights.safetensors")
         patterns += ("agreement/**/agreement.json", "toys/*.json", "counts/**/*.json")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")

@@ -14,8 +14,8 @@ import torch
 
 from alignlens.attribution.inputs import PaddedSentences
 from alignlens.attribution.passes import by_noise
-from alignlens.attribution.rows import Statistics
 from alignlens.attribution.settings import AttributionSettings
+from alignlens.attribution.statistics import Statistics
 from alignlens.attribution.sweep import Sweep
 from alignlens.attribution.workers import side_by_side
 from alignlens.corpora.batches import make_batch

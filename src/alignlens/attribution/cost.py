@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.attribution.corpus import PORTION, attribute
-from alignlens.attribution.rows import Statistics
+from alignlens.attribution.statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
     from alignlens.attribution.inputs import Inputs, PaddedSentences
     from alignlens.attribution.passes import Kind
-    from alignlens.attribution.rows import Statistics
     from alignlens.attribution.spec import GradientPasses
+    from alignlens.attribution.statistics import Statistics
     from alignlens.models.contract import Seq2Seq
 
     OfVectors = Callable[[Tensor, Tensor], Tensor] | None

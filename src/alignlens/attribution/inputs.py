@@ -11,7 +11,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.attribution.rows import Statistics
+    from alignlens.attribution.statistics import Statistics
     from alignlens.models.contract import Seq2Seq
 
 

@@ -19,8 +19,8 @@ from alignlens.attribution.gradients.choice import scales_gradients, source_grad
 from alignlens.attribution.inputs import Inputs, PaddedSentences
 from alignlens.attribution.noise import spread_of, unit_noise
 from alignlens.attribution.passes import Kind, copies_of
-from alignlens.attribution.rows import Statistics
 from alignlens.attribution.spec import Contributions, ForwardPass, GradientPasses, OwnPasses, TracedAttention
+from alignlens.attribution.statistics import Statistics
 from alignlens.attribution.traced_attention import read_attention
 
 if TYPE_CHECKING:

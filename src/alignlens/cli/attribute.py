@@ -145,7 +145,7 @@ def _write_scores(
     import numpy as np
 
     from alignlens.attribution.corpus import attribute, numbers_of
-    from alignlens.attribution.rows import Statistics
+    from alignlens.attribution.statistics import Statistics
     from alignlens.io.matrices import SENTENCES, MatrixWriter
 
     begin = trained.spec.source_begin
@@ -232,7 +232,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
 
 def _numbers(statistics: dict[str, int]) -> dict[str, float]:
     """Returns counters under names that MLflow takes; those of single methods are added up, or shares of relevance."""
-    from alignlens.attribution.rows import lost_shares
+    from alignlens.attribution.statistics import lost_shares
 
     common: dict[str, float] = {key: value for key, value in statistics.items() if " " not in key}
     copies = [value for key, value in statistics.items() if key.startswith("copies ")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignlens.attribution.rows import lost_shares
+from alignlens.attribution.statistics import lost_shares
 from alignlens.io.matrices import Matrices
 from alignlens.results.paths import ATTRIBUTED
 from alignlens.studies.voita2020.evidence import QUANTITIES, SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, limits

@@ -26,7 +26,7 @@ from alignlens.results.protocol import Protocol
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
 from alignlens.studies.requests import Offer, OfferedDataset
 from alignlens.studies.voita2020.claims import TESTS, judge
-from alignlens.studies.voita2020.evidence import Evidence
+from alignlens.studies.voita2020.evidence import Evidence, Snapshot
 from alignlens.studies.voita2020.runs import RANDOM, REFERENCE, requests
 from alignlens.studies.voita2020.statistics import spearman
 from alignlens.studies.voita2020.study import Voita2020Settings, check
@@ -70,12 +70,32 @@ def test_minimum_risk_goes_on_from_the_first_model() -> None:
     assert (model.training["max_updates"], model.training["snapshots"]) == (7, [])
 
 
+def test_the_first_model_may_have_less_text_than_others() -> None:
+    more = {"90": {"max_updates": 9}}
+    settings = Voita2020Settings(pairs=(10, 30, 90), base=30, training={"max_updates": 5}, trainings=more)
+    asked = requests(OFFER, settings)
+    models = {model.name: model for model in asked.models}
+    assert [name for name, model in models.items() if model.pairs == 30] == [
+        "voita_30", "voita_source_dropout", "voita_target_dropout", "voita_minimum_risk",
+    ]  # fmt: skip
+    assert models["voita_minimum_risk"].start_from == asked.trajectories[0].model == "voita_30"
+    assert {models[name].training["max_updates"] for name in ("voita_10", "voita_30")} == {5}
+    assert models["voita_90"].training["max_updates"] == 9
+    assert {text.skip for text in asked.texts} == {90}
+    assert {(each.model, each.split) for each in asked.attributions if each.decoding == "forced"} >= {
+        ("voita_10", REFERENCE), ("voita_90", REFERENCE),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"pairs": (9, 3)}, "pairs: numbers must rise"),
         ({"snapshots": (9, 3)}, "snapshots: numbers must rise"),
         ({"lengths": (9,)}, "lengths: give the lengths of source and target"),
+        ({"pairs": (3, 9), "base": 5}, "base: 5 is none of the amounts"),
+        ({"pairs": (3, 9), "trainings": {"5": {}}}, "trainings: '5' needs changes"),
+        ({"pairs": (3, 9), "trainings": {"3": 7}}, "trainings: '3' needs changes"),
     ],
 )
 def test_settings_that_cannot_be_are_told(changes: dict[str, Any], told: str) -> None:
@@ -195,6 +215,15 @@ def test_claims_about_training(name: str, holds: tuple[Any, ...], fails: tuple[A
     assert verdict(name, evidence(base, timeline=snapshots(*holds, True))) == REPRODUCED
     assert verdict(name, evidence(base, timeline=snapshots(*fails, True))) == NOT_REPRODUCED
     assert verdict(name, evidence(base)) == NOT_TESTABLE
+
+
+@pytest.mark.parametrize(("first", "last", "expected"), [(1.0, 0.1, REPRODUCED), (0.1, 1.0, NOT_REPRODUCED)])
+def test_early_positions_move_most(first: float, last: float, expected: str) -> None:
+    along = [
+        Snapshot(update, curves(share=falling(0.6 + first * moved, 0.6 + last * moved)), np.ones(1), None)
+        for update, moved in ((10, 0.0), (50, -0.2), (100, 0.1), (200, 0.3))
+    ]
+    assert verdict("V25", evidence({GIVEN: curves()}, timeline=along)) == expected
 
 
 def test_early_positions_are_right_first() -> None:

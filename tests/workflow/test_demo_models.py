@@ -34,13 +34,17 @@ def test_every_architecture_learns_the_corpus(trained: Workspace) -> None:
         assert json.loads((trained.folder / _scores(model)).read_text())["accuracy"] >= 0.92, model
 
 
-def test_smoothgrad_finds_the_true_causes(trained: Workspace) -> None:
+@pytest.mark.parametrize(
+    ("model", "method"), [("lstm", "smoothgrad,n=10"), ("lstm", "lrp"), ("fconv", "lrp"), ("transformer", "lrp")]
+)
+def test_true_causes_are_found(trained: Workspace, model: str, method: str) -> None:
     """Which source words determined a target word is known here; a source word drawn blindly seldom is one."""
-    model, data = "results/demo/models/demo/xa-xb/lstm/1/model", trained.folder / "results/demo/data/demo"
+    folder, data = f"results/demo/models/demo/xa-xb/{model}/1/model", trained.folder / "results/demo/data/demo"
     source, target = data / "test.source", data / "test.target"
     text = ("--source", str(source), "--target", str(target), "--threads", "1")
-    done = trained.alignlens("align", "--model", model, "--method", "smoothgrad,n=10", *text, "--out", "links")
+    links = f"{model}.{method}.links"
+    done = trained.alignlens("align", "--model", folder, "--method", method, *text, "--out", links)
     assert done.returncode == 0, done.stderr
-    counts = count_causes(read_links(trained.folder / "links"), read_causes(data / "test.causes", source))
+    counts = count_causes(read_links(trained.folder / links), read_causes(data / "test.causes", source))
     assert counts.scores().words > 3000
     assert counts.interval()[0] > 2 * counts.scores().chance

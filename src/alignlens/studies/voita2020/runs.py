@@ -28,7 +28,7 @@ _OBJECTIVES = {
 
 
 def trained_on(pairs: int) -> str:
-    """Returns the name of the model of the first pairs; that of most pairs is the one of most figures."""
+    """Returns the name of the model of the first pairs."""
     return f"voita_{pairs}"
 
 
@@ -53,12 +53,12 @@ def requests(offer: Offer, settings: Voita2020Settings) -> Requests:
         for model, text, decoding in _questions(settings)
     ]
     along = [
-        TrajectoryRequest(dataset, trained_on(settings.most_pairs), methods, REFERENCE, seeds=seeds)
+        TrajectoryRequest(dataset, trained_on(settings.base_pairs), methods, REFERENCE, seeds=seeds)
         for dataset in names
     ]
     chosen: dict[str, Any] = {"of": TRAIN, "lengths": settings.length, "pairs": settings.sentences}
     texts = [
-        TextRequest(name, exchanged=name == RANDOM, skip=settings.most_pairs, **chosen) for name in (REFERENCE, RANDOM)
+        TextRequest(name, exchanged=name == RANDOM, skip=settings.pairs[-1], **chosen) for name in (REFERENCE, RANDOM)
     ]
     return Requests(models=list(_models(settings)), attributions=asked, texts=texts, trajectories=along)
 
@@ -66,28 +66,34 @@ def requests(offer: Offer, settings: Voita2020Settings) -> Requests:
 def _models(settings: Voita2020Settings) -> Iterator[ModelRequest]:
     """Yields the models; what they are trained on ends before the texts that they are asked about."""
     common: dict[str, Any] = {"directions": "forward", "translates": False, "seeds": (settings.seed,)}
-    kept = {**settings.training, "snapshots": list(settings.snapshots)}
-    base = trained_on(settings.most_pairs)
-    yield ModelRequest(base, settings.preset, settings.model, kept, settings.most_pairs, **common)
+    base, pairs = trained_on(settings.base_pairs), settings.base_pairs
+    usual = {**settings.training, **settings.trainings.get(str(pairs), {})}
+    kept = {**usual, "snapshots": list(settings.snapshots)}
+    yield ModelRequest(base, settings.preset, settings.model, kept, pairs, **common)
     for name, objective in _OBJECTIVES.items():
         changes = getattr(settings, objective)
         if changes is None:
             continue
-        training = {**settings.training, "snapshots": [], **changes}
+        training = {**usual, "snapshots": [], **changes}
         training["objective"] = {"name": objective, **changes.get("objective", {})}
         start = base if name == MINIMUM_RISK else None
-        yield ModelRequest(name, settings.preset, settings.model, training, settings.most_pairs, start, **common)
-    for pairs in settings.pairs[:-1]:
-        yield ModelRequest(trained_on(pairs), settings.preset, settings.model, settings.training, pairs, **common)
+        yield ModelRequest(name, settings.preset, settings.model, training, pairs, start, **common)
+    for amount in _other_amounts(settings):
+        training = {**settings.training, **settings.trainings.get(str(amount), {})}
+        yield ModelRequest(trained_on(amount), settings.preset, settings.model, training, amount, **common)
+
+
+def _other_amounts(settings: Voita2020Settings) -> list[int]:
+    return [pairs for pairs in settings.pairs if pairs != settings.base_pairs]
 
 
 def _questions(settings: Voita2020Settings) -> Iterator[tuple[str, str, str]]:
     """Yields model, text and prefixes of what is asked besides the first model on the reference, along its training."""
-    base = trained_on(settings.most_pairs)
+    base = trained_on(settings.base_pairs)
     yield base, RANDOM, FORCED
     yield base, REFERENCE, FREE
     for name, objective in _OBJECTIVES.items():
         if getattr(settings, objective) is not None:
             yield name, REFERENCE, FREE
             yield name, RANDOM, FORCED
-    yield from ((trained_on(pairs), REFERENCE, FORCED) for pairs in settings.pairs[:-1])
+    yield from ((trained_on(pairs), REFERENCE, FORCED) for pairs in _other_amounts(settings))

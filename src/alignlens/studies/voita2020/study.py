@@ -30,12 +30,15 @@ class Voita2020Settings:
     training: dict[str, Any] = setting({}, "Changes of the training.")
     pairs: tuple[int, ...] = setting(
         (1_000_000,),
-        "Amounts of training text, rising, the first pairs each; the last is that of all other models. Sentences that "
-        "are looked at come after it.",
+        "Amounts of training text, rising, the first pairs each. Sentences that are looked at come after the last.",
         PAIRS,
         "a model is trained on each",
         **_LISTED,
     )
+    base: int | None = setting(
+        None, "The amount of the first model, and of those with other objectives; the last, if null.", PAIRS
+    )
+    trainings: dict[str, Any] = setting({}, "Changes of the training on some of the amounts, by amount.")
     sentences: int = setting(1000, "Most pairs of one length that are looked at.", SENTENCES, "all are explained")
     lengths: tuple[int, ...] = setting(
         (), "Pieces of source and target of these pairs; those that most pairs have, if empty.", LENGTH, maxItems=2
@@ -56,9 +59,9 @@ class Voita2020Settings:
     seed: int = setting(1, "Seed of its models.", SEED, "what every random generator takes")
 
     @property
-    def most_pairs(self) -> int:
-        """The training pairs of all models but those with less."""
-        return self.pairs[-1]
+    def base_pairs(self) -> int:
+        """The training pairs of the first model."""
+        return self.pairs[-1] if self.base is None else self.base
 
     @property
     def length(self) -> tuple[int, int] | str:
@@ -72,6 +75,11 @@ def check(settings: Voita2020Settings, datasets: Sequence[str], where: str) -> N
         found = getattr(settings, key)
         if list(found) != sorted(found):
             raise ConfigError(f"{where}.{key}: numbers must rise. Write them in order.")
+    if settings.base_pairs not in settings.pairs:
+        raise ConfigError(f"{where}.base: {settings.base} is none of the amounts in {where}.pairs. Add it there.")
+    for amount, changes in settings.trainings.items():
+        if amount not in map(str, settings.pairs) or not isinstance(changes, dict):
+            raise ConfigError(f"{where}.trainings: {amount!r} needs changes of training, and to be in {where}.pairs.")
     if len(settings.lengths) == 1:
         raise ConfigError(f"{where}.lengths: give the lengths of source and target, or none.")
 

@@ -17,6 +17,8 @@ from alignlens.workflow.settings import load_settings, read_config
 
 FOLDER = Path("config", "presets")
 PRESETS = sorted(path.stem for path in (Path(__file__).parents[2] / FOLDER).glob("*.yaml"))
+#: Presets with the models of one study alone.
+LEARNING = ("snell2021", "voita2020", "paper-voita2020")
 
 
 def planned(project: Path) -> dict[str, int]:
@@ -42,11 +44,14 @@ def test_every_rule_has_as_many_jobs_as_planned(workspace: Workspace, preset: st
     jobs = workspace.dry_run()
     assert planned(workspace.folder) == jobs
     assert {"align", "symmetrize", "report", "segment", "train"} <= set(jobs)
-    # One preset is about how models learn to attend: they translate nothing but the dev text.
-    learning = preset == "snell2021"
+    # Some presets are about how models learn: their models are not asked to translate the test text.
+    learning = preset in LEARNING
     assert ("translate" in jobs) != learning
-    assert ("agreement" in jobs) == (preset is None or learning)
-    # Two presets have no gold links, and so no scores and no study of links.
-    scored = preset != "multi30k" and not learning
-    assert ("score" in jobs) == ("ding2019_study" in jobs) == scored
-    assert bool({"attribute", "attribute_shard"} & set(jobs)) == (scored or "attribution" in changes)
+    assert ("agreement" in jobs) == (preset in (None, "snell2021"))
+    assert ("trajectory" in jobs) == (preset is None or learning)
+    # Three have no gold links, and so no scores.
+    gold = preset not in ("multi30k", "snell2021", "paper-voita2020")
+    assert ("score" in jobs) == gold
+    assert ("ding2019_study" in jobs) == (gold and not learning)
+    asked = gold or "attribution" in changes or "voita2020_study" in jobs
+    assert bool({"attribute", "attribute_shard"} & set(jobs)) == asked

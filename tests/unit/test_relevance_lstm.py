@@ -122,7 +122,7 @@ def test_derivatives_at_queries_of_zero_give_values_everything(alpha: float) -> 
 
 def test_other_cells_and_several_heads_are_refused() -> None:
     for settings, what in ((replace(LUONG, cell="gru"), "GRU cells"), (replace(LUONG, heads=2), "several heads")):
-        with pytest.raises(ConfigError, match=f"method lrp does not work with this model: it has {what}"):
+        with pytest.raises(ConfigError, match=f"relevance propagation does not work with this model: it has {what}"):
             LstmRelevance(Lstm(settings, VOCAB, VOCAB), Epsilon(1e-9))
 
 

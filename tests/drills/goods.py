@@ -10,6 +10,8 @@ from good import COUNT, FILE, FOLDER, JSON, LINK, OUT_FILE, OUT_FILES, OUT_FOLDE
 
 _MODEL = {"--model": FOLDER, "--batch-tokens": COUNT, "--threads": COUNT}
 _PAIR = {"--source": TEXT, "--target": TEXT}
+_SUBWORDS = ("--source-subwords", f"{SUBWORDS}/source.model", "--target-subwords", f"{SUBWORDS}/target.model")
+_TOY = json.dumps({"words": 4, "dim": 8, "hidden": 8, "batch": 4, "steps": 2, "evaluate_samples": 4, "seeds": 1})
 _FAST = f"{R}/links/tiny/fast_align/offline/all"
 
 
@@ -302,6 +304,38 @@ GOODS = (
         "attribute gather",
         ("attribute", "--gather", *(f"{ATTRIBUTION}/xa-xb/matrices.shards/{k}" for k in "12"), "--out", "new"),
         {"--gather": FOLDER, "--out": OUT_FOLDER},
+    ),
+    Good(
+        "contributions",
+        (
+            *("contributions", "--model", MODEL_FOLDER, *bench.text_of(), "--out", "new/steps.tsv"),
+            *("--sentences", "new/sentences.tsv", "--picture", "new/shares.svg"),
+        ),
+        {**_MODEL, **_PAIR, "--out": OUT_FILE, "--sentences": OUT_FILE, "--top": COUNT},
+    ),
+    Good(
+        "trajectory",
+        ("trajectory", "--model", MODEL_FOLDER, *bench.text_of(), "--methods", "attention", "--out", "new"),
+        {
+            **_MODEL,
+            **_PAIR,
+            "--bleu": TEXT,
+            "--beam": COUNT,
+            "--out": OUT_FOLDER,
+            "--work": OUT_FOLDER,
+            "--about": JSON,
+        },
+    ),
+    Good(
+        "counts",
+        ("counts", *bench.tokens_of(), *_SUBWORDS, "--words", "8", "--out", "new/counts.json"),
+        {"--source": FOLDER, "--target": FOLDER, "--source-subwords": FILE, "--target-subwords": FILE}
+        | {"--pairs": COUNT, "--words": COUNT, "--seed": COUNT, "--out": OUT_FILE, "--about": JSON},
+    ),
+    Good(
+        "toy",
+        ("toy", "permutation", "--settings", _TOY, "--work", "toy.work", "--out", "new/toy.json"),
+        {"--settings": JSON, "--threads": COUNT, "--work": OUT_FOLDER, "--out": OUT_FILE, "--about": JSON},
     ),
     Good(
         "cost",

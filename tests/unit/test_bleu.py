@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from alignlens.metrics.bleu import bleu_interval, bleu_of, corpus_bleu, sentence_counts, signature
+from alignlens.metrics.bleu import bleu_of, corpus_bleu, sentence_counts, signature
+from alignlens.metrics.bleu_comparison import bleu_interval
 
 
 def test_bleu_in_closed_form_with_its_signature() -> None:

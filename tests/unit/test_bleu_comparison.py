@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from alignlens.metrics.bleu import bleu_interval, corpus_bleu
-from alignlens.metrics.bleu_comparison import compare_bleu, randomisation_p
+from alignlens.metrics.bleu import corpus_bleu
+from alignlens.metrics.bleu_comparison import bleu_interval, compare_bleu, randomisation_p
 from alignlens.metrics.sampled import Draws
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
     subset = json.loads((finished.results / "scores/tiny/hmm/offline/200/metrics.json").read_text())
     assert subset["train_pairs"] == 230
     cards = [json.loads(path.read_text()) for path in finished.results.glob("models/tiny/*/*/1/model/model.json")]
-    # Two architectures in both directions, and three models of one study.
-    assert sorted(card["updates"] for card in cards) == [20] * 3 + [30] * 4
+    # Minimum risk, eight other models of two studies, and two architectures in both directions.
+    assert sorted(card["updates"] for card in cards) == [2] + [20] * 8 + [30] * 4
     for translation in finished.results.glob("translations/tiny/*/*/1/test.txt"):
         assert len(translation.read_text().splitlines()) == 30
 
@@ -257,7 +257,7 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
             "src/alignlens/alignment/symmetrize.py",
             {"symmetrize", "score", "report", "symmetrize_methods", "score_methods", *STUDIES},
         ),
-        ("src/alignlens/metrics/bootstrap.py", {"score", "report", "score_methods", *STUDIES, *LEARNING}),
+        ("src/alignlens/metrics/bootstrap.py", {"score", "score_bleu", "report", "score_methods", *STUDIES, *LEARNING}),
         ("src/alignlens/display/render.py", {"report", *STUDIES, *LEARNED}),
         (
             "src/alignlens/attribution/sweep.py",

@@ -18,8 +18,8 @@ from alignlens.errors import ConfigError
 from alignlens.io.atomic import atomic_path, write_json
 from alignlens.io.limits import LEVEL, RESAMPLES
 from alignlens.io.text import read_parallel
-from alignlens.metrics.bleu import bleu_interval, corpus_bleu
-from alignlens.metrics.bleu_comparison import TRIALS, compare_bleu
+from alignlens.metrics.bleu import corpus_bleu
+from alignlens.metrics.bleu_comparison import TRIALS, bleu_interval, compare_bleu
 from alignlens.metrics.sampled import Draws
 from alignlens.metrics.settings import IntervalSettings
 from alignlens.tracking.journal import Journal

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignlens.metrics.bootstrap import resamples
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,17 +27,6 @@ class Bleu:
     brevity_penalty: float
     hypothesis_words: int
     reference_words: int
-
-
-@dataclass(frozen=True)
-class BleuInterval:
-    """Percentile interval of corpus BLEU over resampled corpora (Koehn 2004)."""
-
-    low: float
-    high: float
-    level: float
-    samples: int
-    seed: int
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Bleu:
@@ -65,21 +52,6 @@ def signature(tokenize: str = "13a", **drawn: int) -> str:
     for name, number in drawn.items():
         told.update(name, number)
     return str(told)
-
-
-def bleu_interval(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    tokenize: str = "13a",
-    level: float = 95,
-    samples: int = 1000,
-    seed: int = 1,
-) -> BleuInterval:
-    """Returns the interval that holds corpus BLEU in ``level`` percent of resampled corpora."""
-    counts = sentence_counts(hypotheses, references, tokenize)
-    values = np.concatenate([bleu_of(weights @ counts) for weights in resamples(len(counts), samples, seed)])
-    low, high = np.percentile(values, [(100 - level) / 2, (100 + level) / 2]).tolist()
-    return BleuInterval(low, high, level, samples, seed)
 
 
 def sentence_counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> NDArray[np.int64]:

@@ -36,7 +36,10 @@ class Voita2020Settings:
         **_LISTED,
     )
     base: int | None = setting(
-        None, "The amount of the first model, and of those with other objectives; the last, if null.", PAIRS
+        None,
+        "The amount of the first model, and of those with other objectives; the last, if null.",
+        PAIRS,
+        "it is one of the amounts",
     )
     trainings: dict[str, Any] = setting({}, "Changes of the training on some of the amounts, by amount.")
     sentences: int = setting(1000, "Most pairs of one length that are looked at.", SENTENCES, "all are explained")

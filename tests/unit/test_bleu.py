@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from alignlens.metrics.bleu import _counts, bleu_interval, corpus_bleu
+from alignlens.metrics.bleu import bleu_interval, bleu_of, corpus_bleu, sentence_counts, signature
 
 
 def test_bleu_in_closed_form_with_its_signature() -> None:
@@ -31,12 +31,31 @@ def text(seed: int, lines: int) -> tuple[list[str], list[str]]:
 
 
 def test_the_counts_of_sentences_add_up_to_the_corpus_score() -> None:
+    hypotheses, references = text(3, 53)
+    totals = sentence_counts(hypotheses, references, "none").sum(axis=0)
+    assert bleu_of(totals[None]) == pytest.approx([corpus_bleu(hypotheses, references, "none").bleu])
+
+
+def test_scores_of_summed_counts_are_those_of_sacrebleu_smoothed_short_or_empty() -> None:
     from sacrebleu.metrics.bleu import BLEU
 
-    hypotheses, references = text(3, 53)
-    sums = _counts(hypotheses, references, "none").sum(axis=0).tolist()
-    score = BLEU.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp").score
-    assert score == pytest.approx(corpus_bleu(hypotheses, references, "none").bleu)
+    generator = np.random.default_rng(5)
+    all_of = generator.integers(0, 5, (400, 4))
+    right = np.minimum(generator.integers(0, 5, (400, 4)), all_of)
+    totals = np.concatenate([right, all_of, generator.integers(1, 20, (400, 2))], axis=1)
+    totals[:2] = 0
+    totals[1, 9] = 7  # an empty translation
+    expected = [
+        BLEU.compute_bleu(row[:4], row[4:8], row[8], row[9], smooth_method="exp").score for row in totals.tolist()
+    ]
+    found = bleu_of(totals)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert 0 < np.count_nonzero(found) < 400
+
+
+def test_a_signature_tells_what_was_drawn() -> None:
+    assert signature("none") == corpus_bleu(["a"], ["a"], "none").signature
+    assert signature("13a", seed=3, bs=20).startswith("nrefs:1|bs:20|seed:3|case:mixed|eff:no|tok:13a|smooth:exp|")
 
 
 def test_the_interval_holds_the_score_repeats_and_narrows_with_more_text() -> None:

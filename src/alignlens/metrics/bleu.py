@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from alignlens.metrics.bootstrap import resamples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ORDER = 4
+COUNTS = 2 * _ORDER + 2
+"""Numbers that are counted in every sentence."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,7 @@ class BleuInterval:
 def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> Bleu:
     """Returns the BLEU of hypotheses against one reference each; ``tokenize="none"`` for tokenised text."""
     _check_pairs(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-
-    # Who says that the text is tokenised need not be warned that it looks like it.
-    metric = BLEU(tokenize=tokenize, force=tokenize == "none")
+    metric = _metric(tokenize)
     score = metric.corpus_score(list(hypotheses), [list(references)])
     return Bleu(
         float(score.score),
@@ -56,6 +57,16 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: 
     )
 
 
+def signature(tokenize: str = "13a", **drawn: int) -> str:
+    """Returns how BLEU against one reference is computed; ``drawn`` is what tests add: seed, bs and ar."""
+    metric = _metric(tokenize)
+    metric.corpus_score(["a"], [["a"]])  # before that it does not know the number of references
+    told = metric.get_signature()
+    for name, number in drawn.items():
+        told.update(name, number)
+    return str(told)
+
+
 def bleu_interval(
     hypotheses: Sequence[str],
     references: Sequence[str],
@@ -65,24 +76,15 @@ def bleu_interval(
     seed: int = 1,
 ) -> BleuInterval:
     """Returns the interval that holds corpus BLEU in ``level`` percent of resampled corpora."""
-    _check_pairs(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-
-    counts = _counts(hypotheses, references, tokenize)
-    generator = np.random.default_rng(seed)
-    values = []
-    for _ in range(samples):
-        drawn = generator.integers(0, len(counts), size=len(counts))
-        sums = (np.bincount(drawn, minlength=len(counts)) @ counts).tolist()
-        correct, total, (words, reference_words) = sums[:_ORDER], sums[_ORDER : 2 * _ORDER], sums[2 * _ORDER :]
-        # The smoothing of the corpus score, which matters only where no 4-gram is right.
-        values.append(BLEU.compute_bleu(correct, total, words, reference_words, smooth_method="exp").score)
+    counts = sentence_counts(hypotheses, references, tokenize)
+    values = np.concatenate([bleu_of(weights @ counts) for weights in resamples(len(counts), samples, seed)])
     low, high = np.percentile(values, [(100 - level) / 2, (100 + level) / 2]).tolist()
     return BleuInterval(low, high, level, samples, seed)
 
 
-def _counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str) -> NDArray[np.int64]:
+def sentence_counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> NDArray[np.int64]:
     """Returns, per sentence, right and all n-grams of each order, and the words of hypothesis and reference."""
+    _check_pairs(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
 
     # The effective order changes a sentence's own score, which is not used, and silences a warning about it.
@@ -92,6 +94,26 @@ def _counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str)
         score = metric.sentence_score(hypothesis, [reference])
         rows.append([*score.counts, *score.totals, score.sys_len, score.ref_len])
     return np.array(rows, dtype=np.int64)
+
+
+def bleu_of(totals: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns the corpus BLEU of each row of summed counts, as sacreBLEU's ``compute_bleu`` does of one."""
+    right, all_of = (totals[:, start : start + _ORDER].astype(np.float64) for start in (0, _ORDER))
+    words, reference_words = (totals[:, place].astype(np.float64) for place in (2 * _ORDER, 2 * _ORDER + 1))
+    # The smoothing of the corpus score, which matters only where no 4-gram is right: 1/2, 1/4, ... of an n-gram.
+    smoothed = np.where(right > 0, right, 1 / np.cumprod(np.where(right > 0, 1, 2), axis=1))
+    known = (right > 0).any(axis=1) & (all_of > 0).all(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(smoothed / all_of).mean(axis=1)
+        brevity = np.minimum(0, 1 - reference_words / words)
+        return np.where(known, 100 * np.exp(logs + brevity), 0.0)
+
+
+def _metric(tokenize: str) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    # Who says that the text is tokenised need not be warned that it looks like it.
+    return BLEU(tokenize=tokenize, force=tokenize == "none")
 
 
 def _check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -75,11 +75,15 @@ def paired_test(first: Counts, second: Counts, level: float = 95, samples: int =
         ]
     )
     low, high = np.nanpercentile(differences, [(100 - level) / 2, (100 + level) / 2]).tolist()
-    # One more sample on either side, so that a finite number of samples never claims certainty.
-    smaller_tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    p_value = min(1.0, 2 * (smaller_tail + 1) / (samples + 1))
     observed = first.scores().aer - second.scores().aer
-    return PairedTest(observed, low, high, p_value, level, samples, seed)
+    return PairedTest(observed, low, high, two_sided_p(differences), level, samples, seed)
+
+
+def two_sided_p(differences: NDArray[np.float64]) -> float:
+    """Returns how probable it is that there is no difference, from what it is on resampled corpora."""
+    smaller_tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+    # One more sample on either side, so that a finite number of samples never claims certainty.
+    return min(1.0, 2 * (smaller_tail + 1) / (len(differences) + 1))
 
 
 def resamples(sentences: int, samples: int, seed: int) -> Iterator[NDArray[np.int64]]:

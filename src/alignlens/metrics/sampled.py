@@ -106,15 +106,19 @@ class Draws:
 
         Of one sentence no other text can be drawn, so that nothing is known.
         """
-        sentences = len(above)
-        if sentences < 2:
+        if len(above) < 2:
             return np.full(self.samples, np.nan)
+        totals = self.totals(np.stack([above, below], axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(totals[:, 1] == 0, np.nan, totals[:, 0] / totals[:, 1])
+
+    def totals(self, numbers: NDArray[Any]) -> Samples:
+        """Returns the sums of (sentence, column) over all resampled texts: (sample, column)."""
+        sentences = len(numbers)
         if sentences not in self._weights:
             drawn = np.concatenate(list(resamples(sentences, self.samples, self.seed)))
             self._weights[sentences] = drawn.astype(np.float64)
-        totals = self._weights[sentences] @ np.stack([above, below], axis=1).astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(totals[:, 1] == 0, np.nan, totals[:, 0] / totals[:, 1])
+        return self._weights[sentences] @ numbers.astype(np.float64)
 
     def over_seeds(self, model: str, values: Sequence[Sampled]) -> Sampled:
         """Returns the mean over the seeds of a model, which are drawn again as well where there are several."""

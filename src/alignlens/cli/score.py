@@ -16,6 +16,7 @@ from alignlens.alignment.pharaoh import read_written
 from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.failures import one_line
+from alignlens.cli.named_files import check_once, row_names
 from alignlens.cli.paths import Outputs
 from alignlens.cli.score_options import add_interval, add_sentences, interval_of
 from alignlens.errors import ConfigError
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     about = about_of(args)
     if args.trained_as:
         about["train_pairs"] = _train_pairs(args.trained_as)
-    _check_once(args.links)
+    check_once("--links", args.links)
     lengths = None
     if args.source is not None:
         source, target = read_parallel(args.source, args.target)
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         _warn(warning_of(args.gold, base, "--base"))
     with Journal(args.journal) as journal:
         counted = {path: _count(path, args, gold, lengths) for path in args.links}
-        names = _names(args.links)
+        names = row_names(args.links)
         scored = score_rows(list(counted.values()), gold, interval)
         rows = [{**_named(names[path], about), **row} for path, row in zip(counted, scored, strict=True)]
         result: dict[str, Any] = {
@@ -130,21 +131,6 @@ def _train_pairs(folder: Path) -> int:
     content = read_json(path, advice)
     with taking(path, advice):
         return values.whole(content, "pairs")
-
-
-def _check_once(paths: list[str]) -> None:
-    """Raises if a file is named twice: its rows could not be told apart."""
-    for place, path in enumerate(paths):
-        for before in paths[:place]:
-            if path == before or (Path(path).is_file() and Path(before).is_file() and Path(path).samefile(before)):
-                also = "" if path == before else f" (as {before})"
-                raise ConfigError(f"--links: {path} is given twice{also}. Name every file once.")
-
-
-def _names(paths: list[str]) -> dict[str, str]:
-    """Returns what a row is called: the file's name without its ending, or the path where two would be alike."""
-    stems = [Path(path).stem for path in paths]
-    return {path: stem if stems.count(stem) == 1 else path for path, stem in zip(paths, stems, strict=True)}
 
 
 def _named(name: str, about: dict[str, Any]) -> dict[str, str]:

@@ -1,0 +1,215 @@
+"""What calibration does to attention, and whether it points at what matters (Lu et al. 2021, section 5).
+
+Sentence by sentence, from rows over source positions of true length: the original attention of every layer and head,
+the attention combined with a mask, the mask itself, and the importance of source positions by gradients. Rows of
+attention are divided by their sum first, since combined ones have any. Logarithms are natural, and 0 log 0 is 0.
+
+    jsd                     Jensen-Shannon divergence of original and combined rows, at most ln 2; by layer
+    jsd_by_entropy          the same by the entropy of the original row: below 0.8, 1.6, 2.4, 3.2, and above
+    entropy_original        entropy of original rows, by layer; entropy_combined likewise
+    entropy_change          combined minus original: above 0 is more spread out; by layer
+    entropy_change_of_rows  the same over all layers: their mean
+    entropy_change_of_mean  change of the entropy of the attention that is averaged over layers and heads before
+    mask                    mean of the mask, by layer
+    tau_original            Kendall's tau-b of attention, the mean over heads, with importance, by layer;
+                            tau_combined likewise, and tau_mask for 1 - mask, which is large where it matters
+    tau_..._without_end     the same without END, the last source position
+
+Means are over all rows of all sentences. A row in which a side is constant has no tau and does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from alignlens.metrics.agreement import Rows
+from alignlens.metrics.comparisons import ItemSums
+from alignlens.metrics.entropy import row_entropies
+from alignlens.metrics.kendall import kendall_tau
+from alignlens.metrics.sampled import Sampled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from alignlens.metrics.sampled import Draws
+
+    Numbers = NDArray[np.float64]
+    Tensor = NDArray[np.floating[Any]]
+
+ENTROPY_EDGES = (0.8, 1.6, 2.4, 3.2)
+"""Where bins of entropy begin, each at its edge; the first begins at 0."""
+ORIGINAL, COMBINED, MASK = "original", "combined", "mask"
+
+
+class _Sum(NamedTuple):
+    """Numbers of one sentence, added up by layer or bin, and how many they are."""
+
+    total: Any
+    count: Any
+
+
+class Calibration:
+    """Collects the sentences of a corpus in any order; of each only sums are kept."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[int, dict[str, _Sum]] = {}
+
+    def add(
+        self,
+        number: int,
+        original: Tensor,
+        importance: Tensor,
+        combined: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> None:
+        """Adds a sentence by its number in the corpus.
+
+        Attention and mask are (layer, head, target, source), importance is (target, source). A model that is not
+        calibrated has neither ``combined`` nor ``mask``, and nothing is said of them.
+        """
+        if number in self._sentences:
+            raise ValueError(f"sentence {number} is there already")
+        try:
+            _check(original, importance, combined, mask)
+            found = _sums(original, importance, combined, mask)
+        except ValueError as error:
+            raise ValueError(f"sentence {number}: {error}") from None
+        if _shapes(found) != _shapes(next(iter(self._sentences.values()), found)):
+            raise ValueError(f"sentence {number}: another number of layers, or other quantities, than before")
+        self._sentences[number] = found
+
+    def sums(self) -> CalibrationSums:
+        """Returns all sentences so far, in the order of their numbers; there must be one."""
+        numbers = sorted(self._sentences)
+        ordered = [self._sentences[number] for number in numbers]
+        totals, counts = (
+            {name: np.array([each[name][side] for each in ordered], np.float64) for name in ordered[0]}
+            for side in (0, 1)
+        )
+        return CalibrationSums(tuple(numbers), totals, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationSums:
+    """Sums and counts of every quantity: (sentence,), (sentence, layer), or (sentence, bin)."""
+
+    sentences: tuple[int, ...]
+    totals: Mapping[str, Numbers]
+    counts: Mapping[str, Numbers]
+
+    @classmethod
+    def joined(cls, parts: Iterable[CalibrationSums]) -> CalibrationSums:
+        """Returns the sums of a corpus that was measured in parts."""
+        given = list(parts)
+        numbers = np.concatenate([part.sentences for part in given])
+        order = np.argsort(numbers)
+        alike = all(part.totals.keys() == given[0].totals.keys() for part in given)
+        if not alike or len(np.unique(numbers)) < len(numbers):
+            raise ValueError("not the parts of one corpus")
+        totals, counts = (
+            {name: np.concatenate([side[name] for side in sides])[order] for name in sides[0]}
+            for sides in ([part.totals for part in given], [part.counts for part in given])
+        )
+        return cls(tuple(numbers[order].tolist()), totals, counts)
+
+    def means(self) -> dict[str, Numbers]:
+        """Returns the mean of every quantity, by layer or bin where it has them; nan where nothing counted."""
+        with np.errstate(invalid="ignore"):
+            return {name: self.totals[name].sum(axis=0) / self.counts[name].sum(axis=0) for name in self.totals}
+
+    def sampled(self, draws: Draws, quantity: str, *place: int) -> Sampled:
+        """Returns a mean with what it is on resampled sentences; ``place`` is the layer or bin."""
+        of_place: Any = (slice(None), *place)
+        above, below = (each[quantity][of_place] for each in (self.totals, self.counts))
+        return Sampled(ItemSums(above, below).mean(), draws.ratio(above, below))
+
+    def intervals(self, draws: Draws) -> dict[str, Numbers]:
+        """Returns the limits of all means: (..., 2). They are infinite where nothing is known."""
+        found = {}
+        for name, totals in self.totals.items():
+            found[name] = np.empty((*totals.shape[1:], 2))
+            for place in np.ndindex(totals.shape[1:]):
+                found[name][place] = self.sampled(draws, name, *place).interval(draws.level)
+        return found
+
+
+def _shapes(sums: Mapping[str, _Sum]) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(each.total) for name, each in sums.items()}
+
+
+def _check(original: Tensor, importance: Tensor, combined: Tensor | None, mask: Tensor | None) -> None:
+    if original.ndim != 4 or original.shape[2:] != importance.shape:
+        raise ValueError(f"attention {original.shape} for importance {importance.shape}")
+    for name, given in ((COMBINED, combined), (MASK, mask)):
+        if given is not None and given.shape != original.shape:
+            raise ValueError(f"{name} {given.shape} for attention {original.shape}")
+    if not np.isfinite(importance).all():
+        raise ValueError("importance must be finite")
+    if mask is not None and not ((mask >= 0) & (mask <= 1)).all():
+        raise ValueError("the mask must be between 0 and 1")
+
+
+def _sums(original: Tensor, importance: Tensor, combined: Tensor | None, mask: Tensor | None) -> dict[str, _Sum]:
+    entropies, shares = _entropies(original), _shares(original)
+    found = {"entropy_original": _by_layer(entropies)}
+    explained = {ORIGINAL: shares.mean(axis=1)}
+    if combined is not None:
+        new_shares = _shares(combined)
+        found |= _changes(entropies, shares, _entropies(combined), new_shares)
+        explained[COMBINED] = new_shares.mean(axis=1)
+    if mask is not None:
+        found[MASK] = _by_layer(mask.astype(np.float64))
+        explained[MASK] = 1 - mask.astype(np.float64).mean(axis=1)
+    for suffix, width in (("", importance.shape[1]), ("_without_end", importance.shape[1] - 1)):
+        for name, by_head in explained.items():
+            taus = _taus(by_head[:, :, :width], importance[:, :width])
+            found[f"tau_{name}{suffix}"] = _Sum(np.nansum(taus, axis=1), np.count_nonzero(~np.isnan(taus), axis=1))
+    return found
+
+
+def _changes(entropies: Numbers, shares: Numbers, new_entropies: Numbers, new_shares: Numbers) -> dict[str, _Sum]:
+    """Returns what differs between original rows and new ones."""
+    # Rounding may leave less than nothing.
+    divergences = np.maximum(_entropies((shares + new_shares) / 2) - (entropies + new_entropies) / 2, 0)
+    bins, size = np.digitize(entropies, ENTROPY_EDGES).ravel(), len(ENTROPY_EDGES) + 1
+    changes = new_entropies - entropies
+    averaged = _entropies(new_shares.mean(axis=(0, 1))) - _entropies(shares.mean(axis=(0, 1)))
+    return {
+        "jsd": _by_layer(divergences),
+        "jsd_by_entropy": _Sum(np.bincount(bins, divergences.ravel(), size), np.bincount(bins, minlength=size)),
+        "entropy_combined": _by_layer(new_entropies),
+        "entropy_change": _by_layer(changes),
+        "entropy_change_of_rows": _Sum(changes.sum(), changes.size),
+        "entropy_change_of_mean": _Sum(averaged.sum(), averaged.size),
+    }
+
+
+def _entropies(rows: Tensor) -> Numbers:
+    """Returns the entropy of every row, whose last axis it is."""
+    return row_entropies(rows.reshape(-1, rows.shape[-1]), distribution=False).reshape(rows.shape[:-1])
+
+
+def _shares(rows: Tensor) -> Numbers:
+    numbers = rows.astype(np.float64)
+    shares: Numbers = numbers / numbers.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def _by_layer(numbers: Numbers) -> _Sum:
+    by_layer = numbers.reshape(len(numbers), -1)
+    return _Sum(by_layer.sum(axis=1), np.full(len(by_layer), by_layer.shape[1]))
+
+
+def _taus(explained: Numbers, importance: Tensor) -> Numbers:
+    """Returns tau-b of (layer, target, source) with importance: (layer, target); nan where there is none."""
+    layers, targets, width = explained.shape
+    if not width:
+        return np.full((layers, targets), np.nan)
+    left = Rows.of([each.astype(np.float32) for each in explained])
+    right = Rows.of([importance.astype(np.float32)] * layers)
+    return kendall_tau(left, right).reshape(layers, targets)

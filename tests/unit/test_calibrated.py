@@ -257,11 +257,10 @@ def test_the_share_of_the_original_weights_falls_along_the_training() -> None:
     settings = replace(SETTINGS, fusion="anneal")
     model = Calibrated(settings, SOURCE_VOCAB, TARGET_VOCAB)
     fusion = model.decoder[0].cross.fusion
-    nothing = torch.zeros(())
-    assert float(fusion.added(nothing)) == 0.0
+    assert float(fusion.added()) == 0.0
     for update in (1, 50_000, 100_000):
         model.at_update(update)
-        assert float(fusion.added(nothing)) == pytest.approx(1 - math.exp(-update / 1e5), rel=1e-6)
+        assert float(fusion.added()) == pytest.approx(1 - math.exp(-update / 1e5), rel=1e-6)
         assert [float(layer.cross.fusion.updates) for layer in model.decoder] == [update] * 2
     assert "decoder.1.cross.fusion.updates" in weights_of(model)
     assert not any(parameter.requires_grad for name, parameter in model.named_parameters() if "updates" in name)
@@ -270,8 +269,8 @@ def test_the_share_of_the_original_weights_falls_along_the_training() -> None:
 def test_outside_of_training_it_may_stay_where_the_released_code_has_it() -> None:
     frozen = Anneal(replace(SETTINGS, fusion="anneal", inference_updates=150_000))
     frozen.at_update(2000)
-    assert float(frozen.train().added(torch.zeros(()))) == pytest.approx(1 - math.exp(-0.02), rel=1e-5)
-    assert float(frozen.eval().added(torch.zeros(()))) == pytest.approx(1 - math.exp(-1.5), rel=1e-6)
+    assert float(frozen.train().added()) == pytest.approx(1 - math.exp(-0.02), rel=1e-5)
+    assert float(frozen.eval().added()) == pytest.approx(1 - math.exp(-1.5), rel=1e-6)
 
 
 def test_weights_keep_the_number_of_updates_and_an_average_their_mean(tmp_path: Path) -> None:
@@ -358,7 +357,7 @@ def test_cached_steps_are_decoding_at_once_and_keep_the_keys_of_masks(settings: 
     vectors = model.embed_target(prefix)
     expected = model.decode(memory, vectors).states
     state = model.begin(memory)
-    assert [tensor.shape for tensor in state.fixed] == [(3, 5, 3 * settings.dim)] * settings.decoder_layers
+    assert [tensor.shape for tensor in state.fixed] == [(3, settings.heads, 5, 3 * 2)] * settings.decoder_layers
     for position in range(prefix.shape[1]):
         found, state = model.step(state, vectors[:, position : position + 1])
         torch.testing.assert_close(found.states[:, 0], expected[:, position], rtol=0, atol=1e-12)

@@ -49,8 +49,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> CopyTask:
     return CopyTask.write(tmp_path_factory.mktemp("copy"))
 
 
-def objective_of(smoothing: float = 0.1, **options: Any) -> MaskGame:
-    training = TrainingSettings.from_json({"max_updates": 1, "label_smoothing": smoothing})
+def objective_of(smoothing: float = 0.1, precision: str = "float32", **options: Any) -> MaskGame:
+    training = TrainingSettings.from_json({"max_updates": 1, "label_smoothing": smoothing, "precision": precision})
     nothing = SentencesInMemory([])
     material = Material(ModelSpec("calibrated", SETTINGS, VOCABULARY, VOCABULARY), training, nothing, nothing)
     return MaskGame(MaskGameOptions(**options), material)
@@ -178,6 +178,21 @@ def test_losses_are_those_of_two_passes_by_hand(penalty: str) -> None:
     assert number == len(torch.cat(valid))
     assert outcome.measured["clean_loss"] == pytest.approx((clean.item(), batch.target_tokens))
     assert outcome.measured["perturbed_loss"] == pytest.approx((perturbed.item(), batch.target_tokens))
+
+
+@pytest.mark.parametrize("fusion", ["fixed", "anneal", "gate"])
+@pytest.mark.parametrize("rows", ["raw", "renorm"])
+def test_half_precision_gives_nearly_the_same(fusion: str, rows: str) -> None:
+    model = model_of(fusion=fusion, rows=rows).float()
+    model.at_update(50_000)
+    full, half = (objective_of(precision=each)(model, pairs(), MOMENT).losses for each in ("float32", "bfloat16"))
+    for name, loss in full.items():
+        assert half[name].dtype == torch.float32
+        assert half[name].item() == pytest.approx(loss.item(), rel=0.02)
+        assert half[name].item() != loss.item()
+    half["mask"].backward()
+    model.eval()
+    assert objective_of(precision="bfloat16").validation(model, [pairs()])["mask"] > 0
 
 
 def test_the_source_is_encoded_once_and_each_pass_has_its_own_dropout(monkeypatch: pytest.MonkeyPatch) -> None:

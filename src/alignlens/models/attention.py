@@ -36,6 +36,10 @@ class SelfAttention(nn.Module):
         output, seen = _attend(self, query, keys_values, visible, trace)
         return output, None if seen is None else replace(seen, inputs=inputs)
 
+    def nothing(self, like: Tensor) -> Tensor:
+        """Returns the keys and values (rows, 0, 2 * dim) before the first ``step``, of the type of another tensor."""
+        return like.new_empty(len(like), 0, 2 * self.output.in_features)
+
     def step(self, inputs: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the output (rows, 1, dim) for one more input, and the keys and values including it."""
         query, keys_values = self._split(inputs)

@@ -21,6 +21,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from alignlens.models.attention import (
     FUSED_GAIN,
@@ -83,39 +84,40 @@ class CalibratedAttention(CrossAttention):
         self.given: Tensor | None = None
 
     def read(self, states: Tensor) -> Tensor:
-        """Returns keys, values and the keys of the mask net, side by side (batch, key, 3 * dim)."""
+        """Returns keys, values and keys of the mask net, side by side by head (batch, head, key, 3 * head_dim)."""
         keys_values = super().read(states)
-        return torch.cat((keys_values, self.mask_net.keys(states, keys_values)), -1)
+        parts = (*keys_values.chunk(2, dim=-1), self.mask_net.keys(states, keys_values))
+        # By head in memory, too: else every step of a decoder would copy them for its products.
+        return torch.cat([by_head(part, self.heads) for part in parts], -1)
 
     def forward(
         self, inputs: Tensor, source: Tensor, visible: Tensor, trace: bool = False
     ) -> tuple[Tensor, Attention | None]:
         """Returns the output (batch, query, dim), and the layer by name if traced, with its softmax and its mask."""
-        keys, values, mask_keys = (by_head(part, self.heads) for part in source.chunk(3, dim=-1))
+        keys, values, mask_keys = source.chunk(3, dim=-1)
         query = self.query(inputs)
-        mask_query = by_head(self.mask_net.queries(inputs, query), self.heads)
-        query = by_head(query, self.heads)
-        original = attention_weights(query, keys, visible, exact_zeros=trace)
-        mask = self.given
-        if mask is None:
-            mask = torch.sigmoid(scaled_products(mask_query, mask_keys)).to(original.dtype)
-        weights = perturbed(original, mask, visible) if self.perturbs else self._calibrated(original, mask, query)
+        original = attention_weights(by_head(query, self.heads), keys, visible, exact_zeros=trace)
+        if self.given is None:
+            mask_query = by_head(self.mask_net.queries(inputs, query), self.heads)
+            strength = torch.sigmoid(-scaled_products(mask_query, mask_keys)).to(original.dtype)
+        else:
+            strength = 1 - self.given
+        if self.perturbs:
+            weights = perturbed(original, strength, visible)
+        else:
+            weights = self.fusion(original, original * torch.expm1(strength), query)
+            weights = to_one(weights) if self.renormalises else weights
         output, seen = mixed(self, weights, values, trace)
         if seen is None:
             return output, None
-        return output, replace(seen, original=original, mask=mask.masked_fill(~visible, 0.0))
-
-    def _calibrated(self, original: Tensor, mask: Tensor, query: Tensor) -> Tensor:
-        # kept * a + added * a * exp(1 - m), written so that a mask of ones changes nothing, not even by rounding.
-        rows = original * (self.fusion.total + self.fusion.added(query) * torch.expm1(1 - mask))
-        return to_one(rows) if self.renormalises else rows
+        return output, replace(seen, original=original, mask=(1 - strength).masked_fill(~visible, 0.0))
 
 
-def perturbed(original: Tensor, mask: Tensor, visible: Tensor) -> Tensor:
-    """Returns weights (batch, head, query, key) moved to equal ones at all real positions, as far as masks are low."""
+def perturbed(original: Tensor, strength: Tensor, visible: Tensor) -> Tensor:
+    """Returns weights (batch, head, query, key), moved by ``strength`` (1 - m) to equal ones at real positions."""
     real = visible.to(original.dtype)
     equal = real / real.sum(-1, keepdim=True).clamp(min=1)
-    return torch.lerp(equal, original, mask)
+    return torch.lerp(original, equal.expand_as(original), strength)
 
 
 class MaskNet(nn.Module):
@@ -154,40 +156,45 @@ class HeadProjection(nn.Module):
 
 
 class Fusion(nn.Module, ABC):
-    """How weights and calibrated weights are added up: ``total`` of both, ``added`` of the calibrated ones."""
+    """Adds weights ``a`` and calibrated weights ``a exp(1 - m)`` up.
 
-    total: float = 1.0
+    It is given ``more = a (exp(1 - m) - 1)``, by which the latter are larger: so masks of one change nothing at all.
+    """
 
     @abstractmethod
-    def added(self, query: Tensor) -> Tensor | float:
-        """Returns what calibrated weights are multiplied with, for queries (batch, head, query, head_dim)."""
+    def forward(self, original: Tensor, more: Tensor, query: Tensor) -> Tensor:
+        """Returns weights (batch, head, query, key) like the first two, for queries (batch, query, dim)."""
 
     def at_update(self, update: int) -> None:
         """Is told the number of an update before it is made."""
 
 
 class Fixed(Fusion):
-    """The same share always; the total is more than one."""
+    """``a + w a exp(1 - m)``."""
 
     def __init__(self, settings: CalibratedSettings) -> None:
         super().__init__()
-        self.weight, self.total = settings.fixed_weight, 1 + settings.fixed_weight
+        self._weight = settings.fixed_weight
 
-    def added(self, query: Tensor) -> float:
-        """Returns the fixed weight."""
-        return self.weight
+    def forward(self, original: Tensor, more: Tensor, query: Tensor) -> Tensor:
+        """Returns the sum, of which all is more than the original."""
+        return torch.add(original * (1 + self._weight), more, alpha=self._weight)
 
 
 class Anneal(Fusion):
-    """A share that grows with the updates of the training, whose number is saved with the weights."""
+    """``g a + (1 - g) a exp(1 - m)``, where g falls with the updates of the training; they are saved as a weight."""
 
     def __init__(self, settings: CalibratedSettings) -> None:
         super().__init__()
         self._scale, self._at_inference = settings.anneal_updates, settings.inference_updates
         self.updates = nn.Parameter(torch.zeros(()), requires_grad=False)
 
-    def added(self, query: Tensor) -> Tensor:
-        """Returns one minus exp(-updates / anneal_updates)."""
+    def forward(self, original: Tensor, more: Tensor, query: Tensor) -> Tensor:
+        """Returns the sum for the updates so far."""
+        return torch.addcmul(original, more, self.added())
+
+    def added(self) -> Tensor:
+        """Returns 1 - g."""
         updates: Tensor = self.updates
         if not self.training and self._at_inference is not None:
             updates = torch.full_like(updates, self._at_inference)
@@ -199,7 +206,7 @@ class Anneal(Fusion):
 
 
 class Gate(Fusion):
-    """A share that a learned map of the query decides, between none and all."""
+    """``g a + (1 - g) a exp(1 - m)``, where g is the sigmoid of a learned map of the query."""
 
     def __init__(self, settings: CalibratedSettings) -> None:
         super().__init__()
@@ -210,10 +217,19 @@ class Gate(Fusion):
         self.weight, self.bias = nn.Parameter(torch.empty(maps, width)), nn.Parameter(torch.zeros(maps))
         nn.init.uniform_(self.weight, -(bound := (6 / (width + 1)) ** 0.5), bound)  # Xavier's for one output
 
+    def forward(self, original: Tensor, more: Tensor, query: Tensor) -> Tensor:
+        """Returns the sum as the gate of every head and query says."""
+        return torch.addcmul(original, more, self.added(query).to(more.dtype))
+
     def added(self, query: Tensor) -> Tensor:
-        """Returns one minus the gate (batch, head, query, 1)."""
-        logits = (query * self._scale) @ self.weight[..., None] + self.bias[:, None, None]
-        return torch.sigmoid(-logits)
+        """Returns 1 - g (batch, head, query, 1) of queries (batch, query, dim)."""
+        heads = query.view(*query.shape[:2], -1, self.weight.shape[1])
+        weight = self._scale * self.weight
+        if len(weight) == 1:
+            logits = functional.linear(heads, weight, self.bias)
+        else:
+            logits = ((heads * weight).sum(-1) + self.bias)[..., None]
+        return torch.sigmoid(-logits).transpose(1, 2)
 
 
 FUSIONS: dict[str, type[Fixed | Anneal | Gate]] = {"fixed": Fixed, "anneal": Anneal, "gate": Gate}

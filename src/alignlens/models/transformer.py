@@ -86,12 +86,13 @@ class Transformer(Seq2Seq):
     def begin(self, memory: Memory) -> State:
         """Returns the state before the first token.
 
-        ``fixed`` holds what each layer keeps of the source, its keys and values first, (rows, source, 2 * dim or more);
+        ``fixed`` holds what each layer keeps of the source, keys and values (rows, source, 2 * dim) or more;
         ``running`` keys and values of the tokens read so far, (rows, read, 2 * dim).
         """
-        dim = memory.states.shape[-1]
-        fixed = tuple(layer.cross.read(memory.states) for layer in cast("Iterable[DecoderLayer]", self.decoder))
-        return State(0, memory, fixed, running=tuple(source[:, :0, : 2 * dim] for source in fixed))
+        layers = list(cast("Iterable[DecoderLayer]", self.decoder))
+        fixed = tuple(layer.cross.read(memory.states) for layer in layers)
+        running = tuple(layer.own.nothing(source) for layer, source in zip(layers, fixed, strict=True))
+        return State(0, memory, fixed, running)
 
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""

@@ -1,9 +1,11 @@
 """Training and decoding speed of our Transformer, against Joey NMT and a plain loop around torch.nn.Transformer.
 
 All three have the same sizes, the same weights (checked: the same probabilities), the same batches and the same
-threads, and take turns in one run; what is reported is the median over rounds of the ratio of their times.
+threads, and take turns in one run; what is reported is the median over rounds of the ratio of their times. So is what
+calibrated attention and its mask game, which reads every target twice, cost beside the plain Transformer.
 
-python benchmarks/training.py [--size demo] [--threads 1] [--rounds 7] [--only training|decoding] [--profile]
+python benchmarks/training.py [--size demo] [--threads 1] [--rounds 7] [--profile]
+                              [--only training|decoding|calibration]
 
 Joey NMT takes part where it is installed (pip install joeynmt==2.3.0).
 """
@@ -13,20 +15,28 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from statistics import median
 
+import numpy as np
 import torch
 from peers import SMOOTHING, JoeyNmt, Peer, PlainTorch
 from torch import Tensor
 
+from alignlens.corpora.batches import Batch
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.decoding.beam import beam_search
+from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.decoding.settings import BeamSettings
-from alignlens.models.settings import TransformerSettings
+from alignlens.models.calibrated import Calibrated
+from alignlens.models.settings import CalibratedSettings, ModelSpec, TransformerSettings
 from alignlens.models.transformer import Transformer
+from alignlens.training.objectives.contract import Material, Moment
 from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
+from alignlens.training.objectives.mask_game import MaskGame
+from alignlens.training.objectives.registry import MaskGameOptions
+from alignlens.training.settings import TrainingSettings
 
 SMALL = TransformerSettings(dim=256, ffn=1024, heads=4, encoder_layers=3, decoder_layers=3)
 SIZES = {"small": (SMALL, 8000), "demo": (replace(SMALL, dim=64, ffn=256, encoder_layers=2, decoder_layers=2), 800)}
@@ -55,10 +65,11 @@ class Ours:
     """The model and training step of alignlens."""
 
     name = "alignlens"
+    kind: type[Transformer] = Transformer
 
     def __init__(self, settings: TransformerSettings, vocab: int) -> None:
         torch.manual_seed(1)
-        self.model = Transformer(settings, vocab, vocab)
+        self.model = self.kind(settings, vocab, vocab)
         # Control symbols never win, so that decoding with these random weights has no end before its limit.
         torch.nn.init.zeros_(self.model.output.weight.detach()[: PADDING_ID + 1])
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
@@ -82,6 +93,32 @@ class Ours:
         settings = BeamSettings(beam, max_ratio=0, max_offset=length)
         found = beam_search(self.model.eval(), pairs.source, pairs.mask, settings)
         return torch.tensor([best.ids for best, *_ in found])
+
+
+class Playing(Ours):
+    """A calibrated model and an update of its game, as the training loop makes it: each player by its own loss."""
+
+    name = "calibrated"
+    kind = Calibrated
+
+    def __init__(self, settings: CalibratedSettings, vocab: int) -> None:
+        super().__init__(settings, vocab)
+        spec = ModelSpec("calibrated", settings, vocab, vocab)
+        training = TrainingSettings(max_updates=1, label_smoothing=SMOOTHING)
+        nothing = SentencesInMemory([])
+        self.game = MaskGame(MaskGameOptions(), Material(spec, training, nothing, nothing))
+        self.players = self.game.players(self.model)
+
+    def train_step(self, pairs: Pairs) -> None:
+        """Makes one update, with the norm of each player's gradient."""
+        arrays = (each.numpy() for each in (pairs.source, pairs.mask, pairs.prefix, pairs.labels))
+        outcome = self.game(self.model.train(), Batch(np.arange(len(pairs.source)), *arrays), Moment(1, 1, 0))
+        for name, player in self.players.items():
+            loss = outcome.losses[name] / int(pairs.keep.sum())
+            torch.autograd.backward(loss, inputs=player.parameters, retain_graph=name == "model")
+            torch.nn.utils.clip_grad_norm_(player.parameters, float("inf"))
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
 
 def batches(vocab: int, tokens: int, count: int) -> list[Pairs]:
@@ -126,20 +163,47 @@ def report(title: str, tokens: int, seconds: dict[str, list[float]]) -> None:
         print(f"  {name:<26} {tokens / median(times):>9,.0f} target tokens/s{note}")
 
 
+def pass_of(peer: Peer | Ours, data: list[Pairs]) -> Callable[[], None]:
+    """Returns a pass over all batches, an update each."""
+
+    def work() -> None:
+        for pairs in data:
+            peer.train_step(pairs)
+
+    return work
+
+
+def few(data: list[Pairs], sentences: int) -> Pairs:
+    """Returns the first sentences of the batch in the middle, to be decoded."""
+    pairs = data[len(data) // 2]
+    return Pairs(*(part[:sentences] for part in (pairs.source, pairs.prefix, pairs.labels)))
+
+
+def compare_calibration(
+    settings: TransformerSettings, vocab: int, data: list[Pairs], sentences: int, rounds: int
+) -> None:
+    """Prints how many times as long the calibrated model takes as the plain one."""
+    plain, playing = Ours(settings, vocab), Playing(CalibratedSettings(**asdict(settings)), vocab)
+    pairs, both = few(data, sentences), (plain, playing)
+    length = pairs.source.shape[1]
+    works: dict[str, tuple[float, dict[str, Callable[[], object]]]] = {
+        "an update of the mask game": (2.2, {each.name: pass_of(each, data) for each in both}),
+        "decoding, beam 1": (1.25, {each.name: partial(each.translate, pairs, 1, length) for each in both}),
+        "decoding, beam 5": (1.25, {each.name: partial(each.translate, pairs, 5, length) for each in both}),
+    }
+    print("\ncalibrated, times as long as the plain Transformer")
+    for what, (bar, work) in works.items():
+        seconds = interleaved(work, rounds)
+        ratios = sorted(longer / own for longer, own in zip(seconds[playing.name], seconds[plain.name], strict=True))
+        print(f"  {what:<26} {median(ratios):.2f} x, from {ratios[0]:.2f} to {ratios[-1]:.2f}   (bar {bar})")
+
+
 def compare_training(
     peers: list[Peer | Ours], data: list[Pairs], rounds: int, ours_adds: int, product: Product
 ) -> None:
     """Prints the rates of a pass over all batches, and how far ours is from the rate of matrix products."""
-
-    def passing(peer: Peer | Ours) -> Callable[[], None]:
-        def work() -> None:
-            for pairs in data:
-                peer.train_step(pairs)
-
-        return work
-
     # The products take turns with the models: on a busy machine only what ran side by side can be compared.
-    seconds = interleaved({"": product.run, **{peer.name: passing(peer) for peer in peers}}, rounds)
+    seconds = interleaved({"": product.run, **{peer.name: pass_of(peer, data) for peer in peers}}, rounds)
     of_product = seconds.pop("")
     tokens = sum(int(pairs.keep.sum()) for pairs in data)
     padded = sum(pairs.labels.numel() for pairs in data)
@@ -157,8 +221,7 @@ def compare_training(
 
 def compare_decoding(peers: list[Peer | Ours], data: list[Pairs], sentences: int, rounds: int) -> None:
     """Prints the rates of decoding as many tokens as the source has, after comparing what is decoded."""
-    pairs = data[len(data) // 2]
-    pairs = Pairs(*(part[:sentences] for part in (pairs.source, pairs.prefix, pairs.labels)))
+    pairs = few(data, sentences)
     length = pairs.source.shape[1]
     for beam in (1, 5):
         able = [peer for peer in peers if beam == 1 or not isinstance(peer, PlainTorch)]
@@ -259,7 +322,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2000, help="padded tokens of a batch")
     parser.add_argument("--sentences", type=int, default=32, help="decoded at once")
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
-    parser.add_argument("--only", choices=("training", "decoding"))
+    parser.add_argument("--only", choices=("training", "decoding", "calibration"))
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -271,14 +334,16 @@ def main() -> None:
     print(f"{args.size}: {settings.encoder_layers}+{settings.decoder_layers} layers, width {settings.dim},", end=" ")
     print(f"feed-forward {settings.ffn}, {vocab} pieces, dropout {args.dropout};", end=" ")
     print(f"{args.threads} thread(s), torch {torch.__version__}")
-    if args.only != "decoding":
+    if args.only in (None, "training"):
         peers = list(taking_part(settings, vocab, data))
         adds = sum(multiply_adds(settings, vocab, pairs) for pairs in data)
         compare_training(peers, data, args.rounds, adds, Product())
         if args.profile:
             tell_profile(peers[0], data)
-    if args.only != "training":
+    if args.only in (None, "decoding"):
         compare_decoding(list(taking_part(settings, vocab, data)), data, args.sentences, args.rounds)
+    if args.only in (None, "calibration"):
+        compare_calibration(settings, vocab, data, args.sentences, args.rounds)
 
 
 if __name__ == "__main__":

@@ -125,14 +125,16 @@ def test_its_settings_are_checked_like_those_of_the_others(
 
 
 def test_what_has_no_formula_or_no_rate_is_one_line_and_not_another_architecture(bag: str, project: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^costs: .* BagSettings; known: BagOfWordsSettings, FconvSettings, .*FORM"):
+    with pytest.raises(
+        ConfigError, match=r"^costs: .* BagSettings; known: BagOfWordsSettings, CalibratedSettings, .*FORM"
+    ):
         weights(BagSettings(), 100)
     with pytest.raises(ConfigError, match=r"^rates\.yaml: training\.bag: not measured; known: "):
         Rates.load(project / "config").speed("training", bag)
 
 
 def test_an_unknown_architecture_is_one_line_with_those_that_are_known() -> None:
-    told = r"^architecture: unknown architecture 'rnn'; known: bag_of_words, fconv, lstm, transformer"
+    told = r"^architecture: unknown architecture 'rnn'; known: bag_of_words, calibrated, fconv, lstm, transformer"
     with pytest.raises(ConfigError, match=told):
         architecture_settings("rnn", {})
     with pytest.raises(ConfigError, match=told):
@@ -142,7 +144,8 @@ def test_an_unknown_architecture_is_one_line_with_those_that_are_known() -> None
 def test_every_architecture_has_all_that_one_needs(project: Path) -> None:
     rates = Rates.load(project / "config")
     assert {entry.settings for entry in ARCHITECTURES.values()} == set(FORMULAS)
-    assert {entry.model() for entry in ARCHITECTURES.values()} == set(EXPLICIT)
+    by_autograd = {ARCHITECTURES["calibrated"].model()}
+    assert {entry.model() for entry in ARCHITECTURES.values()} == set(EXPLICIT) | by_autograd
     for name, entry in ARCHITECTURES.items():
         assert entry.label == LABELS.get(name, entry.label)  # the published tables have three
         assert type(build(ModelSpec(name, entry.settings(dim=4, **few(entry)), 9, 9))) is entry.model()

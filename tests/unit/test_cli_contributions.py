@@ -152,7 +152,8 @@ def test_attribute_keeps_both_sides_and_tells_what_layers_lose(
         assert 0 < record.latest["lost/lrp alpha 0.5/residual sum"] < 1
 
 
-def test_a_model_without_rules_is_refused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = write_folder(files / "bag", "bag_of_words")
+@pytest.mark.parametrize("architecture", ["bag_of_words", "calibrated"])
+def test_a_model_without_rules_is_refused(files: Path, architecture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_folder(files / architecture, architecture)
     assert call(model, *TEXT) == 2
-    assert "method lrp does not work with bag_of_words" in capsys.readouterr().err
+    assert f"method lrp does not work with {architecture}" in capsys.readouterr().err

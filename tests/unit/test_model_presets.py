@@ -16,13 +16,14 @@ import yaml
 from alignlens.errors import ConfigError
 from alignlens.io.typed import schema_of
 from alignlens.models.settings import ARCHITECTURES, architecture_settings
+from alignlens.training.objectives.registry import ChosenObjective
 from alignlens.training.presets import Presets
 from alignlens.training.settings import TrainingSettings
 from alignlens.workflow.settings import ModelRun, load_settings
 
 PAPERS = {
     "ding2019_lstm", "ding2019_fconv", "ding2019_transformer", "kobayashi2020_transformer", "voita2020_transformer",
-    "snell2021_lstm", "snell2021_linear", "snell2021_proxy", "lu2021_transformer",
+    "snell2021_lstm", "snell2021_linear", "snell2021_proxy", "lu2021_transformer", "lu2021_calibrated",
 }  # fmt: skip
 TRANSLATING = [name for name in ARCHITECTURES if name != "bag_of_words"]
 OURS = {f"{size}_{architecture}" for size in ("demo", "small") for architecture in TRANSLATING}
@@ -51,6 +52,7 @@ def test_every_preset_becomes_a_model_that_a_configuration_can_name(project: Pat
         for settings, values in ((run.model, preset.model), (run.training, preset.training)):
             for key, value in values.items():
                 found = getattr(settings, key)
+                value = ChosenObjective.from_json(value) if key == "objective" else value
                 assert (list(found) if isinstance(found, tuple) else found) == value, f"{preset.name}: {key}"
 
 
@@ -74,6 +76,10 @@ def test_presets_have_the_numbers_of_the_papers(presets: Presets) -> None:
         training = presets.get(f"ding2019_{name}", "").training
         assert training["learning_rate"] * 0.5 ** training["patience"] < 9e-8, "the released runs would go on"
         assert training["learning_rate"] * 0.5 ** (training["patience"] - 1) > 9e-8
+    plain, calibrated = (presets.get(f"lu2021_{name}", "") for name in ("transformer", "calibrated"))
+    assert plain.model == calibrated.model
+    assert {**plain.training, "objective": calibrated.training["objective"]} == calibrated.training
+    assert calibrated.training["objective"] == {"name": "mask_game", "alpha": 0.03, "penalty": "released"}
     ding, kobayashi = (presets.get(f"{name}_transformer", "") for name in ("ding2019", "kobayashi2020"))
     assert ding.model == kobayashi.model
     assert ding.training["accumulation"] == kobayashi.training["accumulation"] == 16
@@ -197,12 +203,16 @@ def test_the_manual_names_every_preset_and_every_key_with_its_default(project: P
     for preset in presets:
         assert f"`{preset.name}`" in manual, preset.name
     tables = re.split(r"^\| key \| default \| ", manual, flags=re.MULTILINE)[1:]
-    for name, table in zip(("transformer", "lstm", "fconv", "bag_of_words", "training"), tables, strict=True):
+    names = ("transformer", "calibrated", "lstm", "fconv", "bag_of_words", "training")
+    for name, table in zip(names, tables, strict=True):
         told = {}
         for row in re.findall(r"^\| (`.+?) \| (`.+?) \|", table.split("\n\n")[0], flags=re.MULTILINE):
             keys, defaults = (re.findall(r"`(.+?)`", cell) for cell in row)
             told.update(zip(keys, defaults * (len(keys) if len(defaults) == 1 else 1), strict=True))
         expected = {key: rule["default"] for key, rule in schema_of(SETTINGS[name])["properties"].items()}
-        if name not in ("training", "bag_of_words"):
+        if name == "calibrated":
+            shared = schema_of(SETTINGS["transformer"])["properties"]  # told above
+            expected = {key: value for key, value in expected.items() if key not in shared}
+        elif name not in ("training", "bag_of_words"):
             assert expected.pop("embeddings") == "separate"  # told once for all
         assert {key: yaml.safe_load(text) for key, text in told.items()} == expected

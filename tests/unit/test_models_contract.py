@@ -16,12 +16,20 @@ from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import ConfigError
 from alignlens.models.contract import Memory, Seq2Seq, length_mask, parameter_count
 from alignlens.models.registry import build
-from alignlens.models.settings import FconvSettings, LstmSettings, ModelSpec, Sharing, TransformerSettings
+from alignlens.models.settings import (
+    CalibratedSettings,
+    FconvSettings,
+    LstmSettings,
+    ModelSpec,
+    Sharing,
+    TransformerSettings,
+)
 
 SOURCE_VOCAB, TARGET_VOCAB = 23, 29
 FIRST_PIECE = PADDING_ID + 1
 
 TRANSFORMER = TransformerSettings(dim=10, ffn=13, heads=5, encoder_layers=2, decoder_layers=3)
+CALIBRATED = CalibratedSettings(dim=10, ffn=13, heads=5, encoder_layers=2, decoder_layers=3, rows="renorm")
 DING = LstmSettings(dim=5, hidden=7)
 SNELL = LstmSettings(
     dim=5,
@@ -45,6 +53,7 @@ SPECS = {
     "transformer shared": ModelSpec(
         "transformer", replace(TRANSFORMER, norm="pre", embeddings="shared_tied"), TARGET_VOCAB, TARGET_VOCAB
     ),
+    "transformer calibrated": ModelSpec("calibrated", CALIBRATED, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm ding": ModelSpec("lstm", DING, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm snell": ModelSpec("lstm", SNELL, SOURCE_VOCAB, TARGET_VOCAB, source_begin=True),
     "fconv": ModelSpec("fconv", FCONV, SOURCE_VOCAB, TARGET_VOCAB),

@@ -39,7 +39,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> CopyTask:
 def test_every_objective_is_what_a_configuration_may_name(project: Path) -> None:
     for name, spec in OBJECTIVES.items():
         assert spec.summary
-        config = {"preset": "mine", "datasets": ["demo"], "models": {"x": {"preset": "demo_lstm"}}}
+        model = {"preset": f"demo_{spec.only[0] if spec.only else 'lstm'}"}
+        config = {"preset": "mine", "datasets": ["demo"], "models": {"x": model}}
         config["models"]["x"]["training"] = {"objective": {"name": name}}
         (run,) = load_settings(config, project).models
         assert run.training.objective == ChosenObjective(name, spec.options())
@@ -69,6 +70,8 @@ def test_every_option_that_is_a_number_has_limits() -> None:
         ({"name": "source_word_dropout", "share": 1.1}, r"\.share: 1.1 must be at most 1"),
         ({"name": "source_word_dropout", "by": "noise"}, r"\.by: 'noise' is not one of random, unknown"),
         ({"name": "minimum_risk", "samples": 0}, r"\.samples: 0 must be at least 1"),
+        ({"name": "mask_game", "alpha": -1}, r"\.alpha: -1 must be at least 0"),
+        ({"name": "mask_game", "penalty": "none"}, r"\.penalty: 'none' is not one of length, released"),
         ({"name": "minimum_risk", "bleu": "nltk"}, r"\.bleu: 'nltk' is not one of sacrebleu, nltk1"),
         ({"share": 0.1}, ": missing key name"),
         ("cross_entropy", ": 'cross_entropy' is not a mapping"),

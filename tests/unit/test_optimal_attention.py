@@ -16,7 +16,7 @@ from alignlens.attribution.simplex import ENOUGH, minimise, over_logits
 from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 from alignlens.models.lstm import Lstm
-from alignlens.models.settings import LstmSettings
+from alignlens.models.settings import ARCHITECTURES, LstmSettings
 
 VOCABULARY = 17
 LINEAR = LstmSettings(dim=8, hidden=8, bidirectional=True, input_feeding=False, output="linear")
@@ -185,4 +185,4 @@ def test_neither_padding_nor_other_sentences_change_it_and_passes_are_counted() 
 
 def test_it_is_for_models_with_one_attention_layer_that_ends_in_the_output() -> None:
     spec = METHODS["optimal_attention"]
-    assert [name for name in ("transformer", "lstm", "fconv", "bag_of_words") if spec.supports(name)] == ["lstm"]
+    assert [name for name in ARCHITECTURES if spec.supports(name)] == ["lstm"]

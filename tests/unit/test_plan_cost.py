@@ -25,6 +25,7 @@ from alignlens.workflow.settings import load_settings, read_config
 
 SMALL: dict[str, dict[str, Any]] = {
     "transformer": {"dim": 32, "ffn": 64, "heads": 4, "encoder_layers": 3, "decoder_layers": 2},
+    "calibrated": {"dim": 32, "ffn": 64, "heads": 4, "encoder_layers": 3, "decoder_layers": 2, "fusion": "fixed"},
     "lstm": {"dim": 24, "hidden": 40, "encoder_layers": 2, "decoder_layers": 2, "bidirectional": True},
     "fconv": {"dim": 24, "hidden": 40, "encoder_layers": 3, "decoder_layers": 2},
     "bag_of_words": {"dim": 24},
@@ -61,8 +62,9 @@ def test_weights_are_those_of_real_models(project: Path) -> None:
     from alignlens.models.registry import build
 
     presets = Presets.load(project / "config" / "models.yaml")
+    demo = ("demo_lstm", "demo_fconv", "demo_transformer", "demo_calibrated")
     snell = ("snell2021_lstm", "snell2021_linear", "snell2021_proxy", "demo_snell_lstm")
-    for name in ("demo_lstm", "demo_fconv", "demo_transformer", "small_lstm", "small_fconv", "ding2019_fconv", *snell):
+    for name in (*demo, "small_lstm", "small_fconv", "ding2019_fconv", *snell):
         preset = presets.get(name, name)
         settings = architecture_settings(preset.architecture, preset.model)
         real = parameter_count(build(ModelSpec(preset.architecture, settings, 900, 900), 1))
@@ -132,6 +134,19 @@ def test_translations_that_an_objective_draws_are_drawn_scored_and_scored_again(
     # A draw is five passes of the decoder, and a training step three of the whole model.
     assert 5 / 3 * 10 * 0.5 < (many - few) / plain < 5 / 3 * 10
     assert few > 5 * plain
+
+
+def test_a_mask_game_reads_the_source_once_and_the_target_twice(project: Path) -> None:
+    text, none = Text(1000, (9.6, 11.1), (15.0, 19.0)), Text(0, (9.6, 11.1), (15.0, 19.0))
+
+    def trained(preset: str, **training: Any) -> float:
+        models = {"x": {"preset": preset, "training": {**training, "max_updates": 100}}}
+        (run,) = load_settings({"preset": "mine", "datasets": ["demo"], "models": models}, project).models
+        return ModelWork(run, 800, turned=False).training(text, none).multiply_adds
+
+    game, alone = trained("demo_calibrated"), trained("demo_calibrated", objective={"name": "cross_entropy"})
+    assert 1.5 < game / alone < 2
+    assert 1 < alone / trained("demo_transformer") < 1.2
 
 
 # ---- estimates, against what was measured (docs/planning.md, docs/results.md)

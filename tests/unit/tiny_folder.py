@@ -20,6 +20,7 @@ TARGET = ["the dog sees the cat", "the cat sleeps", "a dog and a cat", "the man 
 SMALL: dict[str, dict[str, int]] = {
     "bag_of_words": {"dim": 8},
     "transformer": {"dim": 8, "ffn": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2},
+    "calibrated": {"dim": 8, "ffn": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 2},
     "lstm": {"dim": 8, "hidden": 8},
     "fconv": {"dim": 8, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "max_positions": 32},
 }

@@ -19,6 +19,7 @@ from alignlens.training.assembly import Files
 
 MODELS = {
     "transformer": {"dim": 16, "ffn": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1},
+    "calibrated": {"dim": 16, "ffn": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1},
     "lstm": {"dim": 16, "hidden": 16},
     "fconv": {"dim": 16, "hidden": 16, "encoder_layers": 2, "decoder_layers": 2},
 }

@@ -19,12 +19,19 @@ from alignlens.training.settings import TrainingSettings
 SILENT = Watcher(lambda record: None, lambda note: None)
 
 
-def training_of(task: CopyTask, work: Path, start_from: Path | None = None, **changes: Any) -> Training:
+def training_of(
+    task: CopyTask,
+    work: Path,
+    start_from: Path | None = None,
+    architecture: str = "transformer",
+    model: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Training:
     torch.set_num_threads(1)
     settings = TrainingSettings.from_json({**TRAINING, **changes})
     alone = Processes(0, 1, torch.device("cpu"))
-    model = MODELS["transformer"]
-    return assemble(task.files, "transformer", model, False, settings, 5, work, alone, start_from)[0]
+    made = MODELS[architecture] if model is None else model
+    return assemble(task.files, architecture, made, False, settings, 5, work, alone, start_from)[0]
 
 
 def finished(task: CopyTask, work: Path, **changes: Any) -> Training:

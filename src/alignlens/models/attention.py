@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,8 @@ class SelfAttention(nn.Module):
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.project = _projection(dim, 3)
-        self.output = _projection(dim, 1)
+        self.project = projection(dim, 3)
+        self.output = projection(dim, 1)
 
     def forward(self, inputs: Tensor, visible: Tensor, trace: bool) -> tuple[Tensor, Attention | None]:
         """Returns the output (batch, query, dim) for inputs of the same shape, and the layer by name if traced.
@@ -34,6 +35,10 @@ class SelfAttention(nn.Module):
         query, keys_values = self._split(inputs)
         output, seen = _attend(self, query, keys_values, visible, trace)
         return output, None if seen is None else replace(seen, inputs=inputs)
+
+    def nothing(self, like: Tensor) -> Tensor:
+        """Returns the keys and values (rows, 0, 2 * dim) before the first ``step``, of the type of another tensor."""
+        return like.new_empty(len(like), 0, 2 * self.output.in_features)
 
     def step(self, inputs: Tensor, earlier: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the output (rows, 1, dim) for one more input, and the keys and values including it."""
@@ -53,38 +58,52 @@ class CrossAttention(nn.Module):
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.query = _projection(dim, 1, gain=_FUSED_GAIN)
-        self.project = _projection(dim, 2)
-        self.output = _projection(dim, 1)
+        self.query = projection(dim, 1, gain=FUSED_GAIN)
+        self.project = projection(dim, 2)
+        self.output = projection(dim, 1)
+
+    def read(self, states: Tensor) -> Tensor:
+        """Returns all that the layer keeps of encoder states (batch, key, dim): its keys and values, side by side."""
+        return cast("Tensor", self.project(states))
 
     def forward(
-        self, inputs: Tensor, keys_values: Tensor, visible: Tensor, trace: bool = False
+        self, inputs: Tensor, source: Tensor, visible: Tensor, trace: bool = False
     ) -> tuple[Tensor, Attention | None]:
         """Returns the output (batch, query, dim), and the layer by name if traced.
 
-        ``keys_values`` is ``project`` of the encoder states; ``visible`` is as in ``SelfAttention``.
+        ``source`` is what ``read`` gave; ``visible`` is as in ``SelfAttention``.
         """
-        return _attend(self, self.query(inputs), keys_values, visible, trace)
+        return _attend(self, self.query(inputs), source, visible, trace)
 
 
 def _attend(
     layer: SelfAttention | CrossAttention, query: Tensor, keys_values: Tensor, visible: Tensor | None, trace: bool
 ) -> tuple[Tensor, Attention | None]:
     keys, values = keys_values.chunk(2, dim=-1)
-    query, keys, values = (_by_head(part, layer.heads) for part in (query, keys, values))
+    query, keys, values = (by_head(part, layer.heads) for part in (query, keys, values))
     rate = layer.dropout if layer.training else 0.0
-    weights: Tensor | None = None
     # On a CPU the fused kernel is the faster one only without dropout; and it never tells its weights.
     if trace or (rate and query.device.type == "cpu"):
-        weights = _weights(query, keys, visible, exact_zeros=trace)
-        mixed = dropout(weights, rate, layer.training) @ values
-    else:
-        mixed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible, dropout_p=rate)
-    output = layer.output(mixed.transpose(1, 2).flatten(2))
-    if not trace or weights is None:
+        return mixed(layer, attention_weights(query, keys, visible, exact_zeros=trace), values, trace)
+    found = functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible, dropout_p=rate)
+    return _output(layer, found), None
+
+
+def mixed(
+    layer: SelfAttention | CrossAttention, weights: Tensor, values: Tensor, trace: bool
+) -> tuple[Tensor, Attention | None]:
+    """Returns the output (batch, query, dim) of a layer that has these weights, and the layer by name if traced.
+
+    ``weights`` are (batch, head, query, key), ``values`` (batch, head, key, head_dim).
+    """
+    output = _output(layer, dropout(weights, layer.dropout, layer.training) @ values)
+    if not trace:
         return output, None
-    projection = projection_by_head(layer)
-    return output, Attention(weights, values, projection, layer.output.bias, output=output)
+    return output, Attention(weights, values, projection_by_head(layer), layer.output.bias, output=output)
+
+
+def _output(layer: SelfAttention | CrossAttention, found: Tensor) -> Tensor:
+    return cast("Tensor", layer.output(found.transpose(1, 2).flatten(2)))
 
 
 def projection_by_head(layer: SelfAttention | CrossAttention) -> Tensor:
@@ -93,12 +112,12 @@ def projection_by_head(layer: SelfAttention | CrossAttention) -> Tensor:
     return layer.output.weight.t().view(layer.heads, -1, layer.output.out_features)
 
 
-def _weights(query: Tensor, keys: Tensor, visible: Tensor | None, exact_zeros: bool) -> Tensor:
-    """Returns weights (batch, head, query, key).
+def attention_weights(query: Tensor, keys: Tensor, visible: Tensor | None, exact_zeros: bool) -> Tensor:
+    """Returns weights (batch, head, query, key) of queries and keys by head.
 
     With ``exact_zeros`` a query that may look nowhere has none, as in the fused kernel; else equal ones.
     """
-    scores: Tensor = (query * query.shape[-1] ** -0.5) @ keys.transpose(-2, -1)
+    scores = scaled_products(query, keys)
     if visible is None:
         return functional.softmax(scores, -1)
     hidden = ~visible
@@ -106,18 +125,26 @@ def _weights(query: Tensor, keys: Tensor, visible: Tensor | None, exact_zeros: b
     return weights.masked_fill(hidden, 0.0) if exact_zeros else weights
 
 
-def _by_head(vectors: Tensor, heads: int) -> Tensor:
+def scaled_products(query: Tensor, keys: Tensor) -> Tensor:
+    """Returns (batch, head, query, key): each query times each key, divided by the root of their width."""
+    found: Tensor = (query * query.shape[-1] ** -0.5) @ keys.transpose(-2, -1)
+    return found
+
+
+def by_head(vectors: Tensor, heads: int) -> Tensor:
+    """Returns vectors (batch, position, dim) as (batch, head, position, head_dim)."""
     batch, length, dim = vectors.shape
     return vectors.view(batch, length, heads, dim // heads).transpose(1, 2)
 
 
 #: Xavier's bound for one (3 dim, dim) matrix, whatever the number of projections that are really stacked.
-_FUSED_GAIN = math.sqrt(0.5)
+FUSED_GAIN = math.sqrt(0.5)
 
 
-def _projection(dim: int, stacked: int, gain: float | None = None) -> nn.Linear:
+def projection(dim: int, stacked: int, gain: float | None = None) -> nn.Linear:
+    """Returns as many projections as are ``stacked``, each of width ``dim``, as one layer."""
     linear = nn.Linear(dim, stacked * dim)
     for block in linear.weight.detach().chunk(stacked):
-        nn.init.xavier_uniform_(block, gain=gain or (1.0 if stacked == 1 else _FUSED_GAIN))
+        nn.init.xavier_uniform_(block, gain=gain or (1.0 if stacked == 1 else FUSED_GAIN))
     nn.init.zeros_(linear.bias)
     return linear

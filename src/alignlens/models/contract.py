@@ -22,15 +22,25 @@ class Attention:
     """One attention layer by name.
 
     The layer's output is ``sum over heads h and keys j of weights[h, q, j] * (values[h, j] @ projection[h])``,
-    plus ``bias``: ``values`` include the value bias, ``bias`` is the output projection's own.
+    plus ``bias``: ``values`` include the value bias, ``bias`` is the output projection's own. Rows of ``weights`` sum
+    to one, unless the layer has changed them (``original``).
     """
 
-    weights: Tensor  # (batch, head, query, key); zero at padding
+    weights: Tensor  # (batch, head, query, key): what really mixes the values; zero at padding
     values: Tensor  # (batch, head, key, head_dim)
     projection: Tensor  # (head, head_dim, dim)
     bias: Tensor | None  # (dim), or None where the layer has none
     inputs: Tensor | None = None  # (batch, key, dim): what values were made of, for layers that look at themselves
     output: Tensor | None = None  # (batch, query, dim): what the layer gave, where it is not kept elsewhere
+    original: Tensor | None = None  # like ``weights``: the softmax that the layer has made them of, if it changes it
+    mask: Tensor | None = None  # like ``weights``: by what it changed them, near 0 where the source matters
+
+    @property
+    def shares(self) -> Tensor:
+        """Returns weights whose rows sum to one: where the layer has changed them, divided by their sum."""
+        if self.original is None:
+            return self.weights
+        return to_one(self.weights)
 
 
 @dataclass(frozen=True)
@@ -155,6 +165,12 @@ class Seq2Seq(nn.Module, ABC):
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
 
+    def at_update(self, update: int) -> None:
+        """Is told the number of every update of a training before it is made.
+
+        A model that changes along its training keeps it in a parameter without gradient, so that it is saved.
+        """
+
     def focused(self, memory: Memory, vectors: Tensor) -> Tensor:
         """Returns states (batch, target, source, dim): what ``decode`` gives if all attention sits on one position.
 
@@ -193,6 +209,11 @@ class Seq2Seq(nn.Module, ABC):
 def parameter_count(model: nn.Module) -> int:
     """Returns the number of trained numbers, a shared table counted once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def to_one(rows: Tensor) -> Tensor:
+    """Returns rows, none of them negative, divided by their sums; those of zeros stay."""
+    return rows / rows.sum(-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
 
 
 def length_mask(lengths: Tensor, longest: int) -> Tensor:

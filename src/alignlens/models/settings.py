@@ -75,6 +75,49 @@ class TransformerSettings(ArchitectureSettings):
 
 
 @dataclass(frozen=True)
+class CalibratedSettings(TransformerSettings):
+    """The Transformer of Lu et al. 2021, whose attention to the source is calibrated by learned masks.
+
+    Where paper and released code differ, the defaults are the code's.
+    """
+
+    fusion: Literal["fixed", "anneal", "gate"] = setting(
+        "gate",
+        "How much of the calibrated weights is mixed in: always fixed_weight (fixed), more and more along the training "
+        "(anneal), or what a learned gate says (gate).",
+    )
+    fixed_weight: float = setting(
+        0.1, "What calibrated weights are multiplied with (fusion fixed).", Limits(0, 1000), "the others are lost in it"
+    )
+    anneal_updates: int = setting(
+        100_000,
+        "Updates after which the share of the original weights has fallen to 1/e (fusion anneal).",
+        Limits(1, 100_000_000),
+        "no training is as long",
+    )
+    inference_updates: int | None = setting(
+        None,
+        "Updates that this share is computed for outside of training (fusion anneal); null for those the model was "
+        "trained for. The released code has 150000, whatever the training.",
+        Limits(0, 100_000_000),
+        "no training is as long",
+    )
+    rows: Literal["raw", "renorm"] = setting(
+        "raw", "Mixed weights as they are, which sum to more than one (raw, as released), or divided by their sum."
+    )
+    mask_input: Literal["released", "printed"] = setting(
+        "released",
+        "Masks are made of what enters the attention layer and of the encoder output (released), or of the queries "
+        "and keys of each head, projected once more (printed).",
+    )
+    gate: Literal["released", "printed"] = setting(
+        "released",
+        "One map for all heads of a layer, of the scaled query (released), or one for each head, of its query as it is "
+        "(printed); with fusion gate.",
+    )
+
+
+@dataclass(frozen=True)
 class LstmSettings(ArchitectureSettings):
     """Recurrent encoder and decoder with bilinear attention.
 
@@ -167,6 +210,12 @@ def _transformer() -> Callable[[Any, int, int], Seq2Seq]:
     return Transformer
 
 
+def _calibrated() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.calibrated import Calibrated
+
+    return Calibrated
+
+
 def _lstm() -> Callable[[Any, int, int], Seq2Seq]:
     from alignlens.models.lstm import Lstm
 
@@ -187,6 +236,7 @@ def _bag_of_words() -> Callable[[Any, int, int], Seq2Seq]:
 
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture("Transformer", TransformerSettings, _transformer),
+    "calibrated": Architecture("Calibrated Transformer", CalibratedSettings, _calibrated),
     "lstm": Architecture("LSTM", LstmSettings, _lstm),
     "fconv": Architecture("FConv", FconvSettings, _fconv),
     "bag_of_words": Architecture("Bag of words", BagOfWordsSettings, _bag_of_words),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -31,7 +31,9 @@ class Transformer(Seq2Seq):
         )
         self.positions = Positions(dim)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.decoder = nn.ModuleList(
+            DecoderLayer(settings, self._cross_attention) for _ in range(settings.decoder_layers)
+        )
         # With norms before the branches nothing has normalised the sum of all branches yet.
         self.encoder_norm = nn.LayerNorm(dim) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(dim) if settings.norm == "pre" else nn.Identity()
@@ -71,8 +73,8 @@ class Transformer(Seq2Seq):
         backwards = torch.ones(length, length, dtype=torch.bool, device=vectors.device).tril()
         own, cross = [], []
         for layer in cast("Iterable[DecoderLayer]", self.decoder):
-            keys_values = layer.cross.project(memory.states)
-            states, seen_own, seen_cross = layer(states, backwards, keys_values, source_visible, trace)
+            source = layer.cross.read(memory.states)
+            states, seen_own, seen_cross = layer(states, backwards, source, source_visible, trace)
             own.append(seen_own)
             cross.append(seen_cross)
         return Decoded(self.decoder_norm(states), _traced(cross), _traced(own))
@@ -84,12 +86,13 @@ class Transformer(Seq2Seq):
     def begin(self, memory: Memory) -> State:
         """Returns the state before the first token.
 
-        ``fixed`` holds the keys and values of the source for each layer, (rows, source, 2 * dim);
-        ``running`` those of the tokens read so far, (rows, read, 2 * dim).
+        ``fixed`` holds what each layer keeps of the source, keys and values (rows, source, 2 * dim) or more;
+        ``running`` keys and values of the tokens read so far, (rows, read, 2 * dim).
         """
         layers = list(cast("Iterable[DecoderLayer]", self.decoder))
-        fixed = tuple(cast("Tensor", layer.cross.project(memory.states)) for layer in layers)
-        return State(0, memory, fixed, running=tuple(keys_values[:, :0] for keys_values in fixed))
+        fixed = tuple(layer.cross.read(memory.states) for layer in layers)
+        running = tuple(layer.own.nothing(source) for layer, source in zip(layers, fixed, strict=True))
+        return State(0, memory, fixed, running)
 
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
@@ -102,6 +105,10 @@ class Transformer(Seq2Seq):
             running.append(kept)
         decoded = Decoded(self.decoder_norm(states))
         return decoded, replace(state, position=state.position + 1, running=tuple(running))
+
+    def _cross_attention(self, settings: TransformerSettings) -> CrossAttention:
+        """Returns a new layer of attention to the source."""
+        return CrossAttention(settings.dim, settings.heads, settings.attention_dropout)
 
     def _place(self, vectors: Tensor, start: int = 0) -> Tensor:
         placed = vectors + self.positions(start, start + vectors.shape[1])
@@ -129,33 +136,34 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention on the prefix, attention to the source, then a feed-forward net on each position."""
 
-    def __init__(self, settings: TransformerSettings) -> None:
+    def __init__(self, settings: TransformerSettings, cross: Callable[[TransformerSettings], CrossAttention]) -> None:
         super().__init__()
         self.own = SelfAttention(settings.dim, settings.heads, settings.attention_dropout)
-        self.cross = CrossAttention(settings.dim, settings.heads, settings.attention_dropout)
+        self.cross = cross(settings)
         self.feed_forward = FeedForward(settings)
         self.own_branch = Branch(settings)
         self.cross_branch = Branch(settings)
         self.feed_forward_branch = Branch(settings)
 
     def forward(
-        self, states: Tensor, backwards: Tensor, keys_values: Tensor, source_visible: Tensor, trace: bool
+        self, states: Tensor, backwards: Tensor, source: Tensor, source_visible: Tensor, trace: bool
     ) -> tuple[Tensor, Attention | None, Attention | None]:
-        """Returns states (batch, target, dim), and the attention to the prefix and to the source if traced."""
+        """Returns states (batch, target, dim), and the attention to the prefix and to the source if traced.
+
+        ``source`` is what ``cross.read`` gave.
+        """
         found, seen_own = self.own(self.own_branch.enter(states), backwards, trace)
         states = self.own_branch.leave(states, found)
-        found, seen_cross = self.cross(self.cross_branch.enter(states), keys_values, source_visible, trace)
+        found, seen_cross = self.cross(self.cross_branch.enter(states), source, source_visible, trace)
         states = self.cross_branch.leave(states, found)
         found = self.feed_forward(self.feed_forward_branch.enter(states))
         return self.feed_forward_branch.leave(states, found), seen_own, seen_cross
 
-    def step(
-        self, states: Tensor, earlier: Tensor, keys_values: Tensor, source_visible: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def step(self, states: Tensor, earlier: Tensor, source: Tensor, source_visible: Tensor) -> tuple[Tensor, Tensor]:
         """Returns states (rows, 1, dim) of one more token, and the prefix's keys and values including it."""
         found, running = self.own.step(self.own_branch.enter(states), earlier)
         states = self.own_branch.leave(states, found)
-        found, _ = self.cross(self.cross_branch.enter(states), keys_values, source_visible)
+        found, _ = self.cross(self.cross_branch.enter(states), source, source_visible)
         states = self.cross_branch.leave(states, found)
         found = self.feed_forward(self.feed_forward_branch.enter(states))
         return self.feed_forward_branch.leave(states, found), running

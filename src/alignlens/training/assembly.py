@@ -115,6 +115,7 @@ def assemble(
     )
     made = build(spec, seed)
     chosen = settings.objective
+    chosen.check_architecture(architecture)
     objective = chosen.spec.load()(chosen.options, Material(spec, settings, source, target))
     if start_from is not None:
         _begin_with(start_from, made, spec, files)

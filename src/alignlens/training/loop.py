@@ -126,6 +126,7 @@ class Training:
         rate = learning_rate(self.settings, progress.update, progress.plateau_scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
+        self.model.at_update(progress.update)
         count = sum(map(self.objective.count, batches))
         own = Sums()
         for place in range(self.processes.rank, len(batches), self.processes.count):

@@ -11,7 +11,7 @@ from alignlens.io.documents import read_yaml
 from alignlens.io.schema import check, key_path
 from alignlens.io.typed import REQUIRED, read, schema_of, setting
 from alignlens.models.settings import ARCHITECTURES, architecture_of, architecture_settings
-from alignlens.training.settings import TrainingSettings, check_longest
+from alignlens.training.settings import TrainingSettings, check_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +99,7 @@ def check_recipe(content: Any, label: str) -> Recipe:
     check_parts(recipe.architecture, recipe.model, recipe.training, label)
     try:
         model = architecture_settings(recipe.architecture, recipe.model)
-        check_longest(model, TrainingSettings.from_json(recipe.training))
+        check_together(recipe.architecture, model, TrainingSettings.from_json(recipe.training))
     except ConfigError as error:
         raise ConfigError(f"{label}.{error}") from None
     return recipe

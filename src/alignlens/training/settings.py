@@ -128,8 +128,9 @@ class TrainingSettings:
         return written(self)
 
 
-def check_longest(model: ArchitectureSettings, training: TrainingSettings) -> None:
-    """Raises if a model would be trained on sentences that it has no positions for."""
+def check_together(architecture: str, model: ArchitectureSettings, training: TrainingSettings) -> None:
+    """Raises if a model would be trained on sentences that it has no positions for, or by an objective for others."""
+    training.objective.check_architecture(architecture)
     if model.positions is not None and training.longest > model.positions:
         raise ConfigError(
             f"training.longest: {training.longest} pieces, but the model has {model.positions} positions. "

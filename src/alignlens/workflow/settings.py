@@ -16,7 +16,7 @@ from alignlens.io.typed import read, written
 from alignlens.models.settings import architecture_settings
 from alignlens.studies.registry import studies
 from alignlens.training.presets import Presets, check_parts
-from alignlens.training.settings import TrainingSettings, check_longest
+from alignlens.training.settings import TrainingSettings, check_together
 from alignlens.workflow.configuration import Configuration, PlainSettings, config_schema
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _model_run(name: str, preset: Preset, chosen: ChosenModel, where: str) -> Mo
             model=architecture_settings(preset.architecture, {**preset.model, **chosen.model}),
             training=TrainingSettings.from_json({**preset.training, **chosen.training}),
         )
-        check_longest(run.model, run.training)
+        check_together(run.architecture, run.model, run.training)
     except ConfigError as error:
         raise ConfigError(f"{where}.{error}") from None
     return run

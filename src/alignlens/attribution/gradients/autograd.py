@@ -7,7 +7,7 @@ architecture. It is also what the explicit ones are tested against.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -55,5 +55,4 @@ class AutogradGradients(SourceGradients[Graph]):
 
 
 def _detached(layer: Attention) -> Attention:
-    bias = None if layer.bias is None else layer.bias.detach()
-    return Attention(layer.weights.detach(), layer.values.detach(), layer.projection.detach(), bias)
+    return replace(layer, **{name: value.detach() for name, value in vars(layer).items() if value is not None})

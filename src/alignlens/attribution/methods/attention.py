@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def of_layer(attention: Attention, head: str | int) -> Tensor:
-    """Returns the weights (batch, query, key) of one head, or their mean over heads."""
-    weights = attention.weights
+    """Returns the weights (batch, query, key) of one head, or their mean over heads; rows sum to one."""
+    weights = attention.shares
     return weights.mean(1) if head == "mean" else member(weights.unbind(1), head, "head")
 
 

@@ -68,6 +68,23 @@ class MinimumRiskOptions:
     )
 
 
+@dataclass(frozen=True)
+class MaskGameOptions:
+    """Lu et al. 2021: mask nets learn to hurt the translation with few perturbations, and the model translates."""
+
+    alpha: float = setting(
+        0.03,
+        "What the penalty for masks below one is multiplied with.",
+        Limits(0, 1000),
+        "all masks are one long before",
+    )
+    penalty: Literal["length", "released"] = setting(
+        "length",
+        "A mean over the source, its root added up over the labels (length), or one norm over all of a batch with its "
+        "padding, divided by the padded source length (released).",
+    )
+
+
 def _no_draws(options: Any) -> int:
     return 0
 
@@ -81,6 +98,8 @@ class ObjectiveSpec:
     load: Callable[[], Callable[[Any, Material], Objective]]
     needs_start: bool = False  # whether it goes on from a trained model
     draws: Callable[[Any], int] = _no_draws  # translations of a pair that are drawn, and scored beside the reference
+    only: tuple[str, ...] = ()  # the architectures that it can train; none for all
+    more_decoder_passes: int = 0  # than the three of a training step: one forward, two backward
 
 
 def _cross_entropy() -> Callable[[Any, Material], Objective]:
@@ -107,6 +126,12 @@ def _minimum_risk() -> Callable[[Any, Material], Objective]:
     return MinimumRisk
 
 
+def _mask_game() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.mask_game import MaskGame
+
+    return MaskGame
+
+
 OBJECTIVES: dict[str, ObjectiveSpec] = {
     "cross_entropy": ObjectiveSpec("cross entropy with smoothed labels", NoOptions, _cross_entropy),
     "source_word_dropout": ObjectiveSpec(
@@ -121,6 +146,13 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         _minimum_risk,
         needs_start=True,
         draws=lambda options: int(options.samples),
+    ),
+    "mask_game": ObjectiveSpec(
+        "cross entropy, and masks of attention that learn to raise it",
+        MaskGameOptions,
+        _mask_game,
+        only=("calibrated",),
+        more_decoder_passes=3,
     ),
 }
 
@@ -151,6 +183,15 @@ class ChosenObjective:
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
         return {"name": self.name, **asdict(self.options)}
+
+    def check_architecture(self, architecture: str) -> None:
+        """Raises if it cannot train models of an architecture."""
+        only = self.spec.only
+        if only and architecture not in only:
+            raise ConfigError(
+                f"{_KEY}.name: {self.name} trains models of architecture {' or '.join(only)} only, not {architecture}. "
+                "Take another preset, or another objective."
+            )
 
     @property
     def spec(self) -> ObjectiveSpec:

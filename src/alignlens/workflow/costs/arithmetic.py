@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from alignlens.errors import ConfigError
-from alignlens.models.settings import BagOfWordsSettings, FconvSettings, LstmSettings, TransformerSettings
+from alignlens.models.settings import (
+    BagOfWordsSettings,
+    CalibratedSettings,
+    FconvSettings,
+    LstmSettings,
+    TransformerSettings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +116,22 @@ def _transformer(settings: TransformerSettings, vocabulary: int, source: float, 
     )
 
 
+def _calibrated_weights(settings: CalibratedSettings) -> int:
+    return _transformer_weights(settings) + settings.decoder_layers * _mask_net(settings)
+
+
+def _mask_net(settings: CalibratedSettings) -> int:
+    """Returns the weights of the two projections of a mask net."""
+    return 2 * settings.dim**2 // (settings.heads if settings.mask_input == "printed" else 1)
+
+
+def _calibrated(settings: CalibratedSettings, vocabulary: int, source: float, target: float) -> Passes:
+    plain = _transformer(settings, vocabulary, source, target)
+    masks = settings.decoder_layers * ((source + target) * _mask_net(settings) / 2 + target * source * settings.dim)
+    # Gradients are autograd's: a start goes back through all that was computed, however little of it matters.
+    return plain._replace(decoder=plain.decoder + masks, start=plain.encoder + plain.decoder + masks)
+
+
 def _lstm_width(settings: LstmSettings) -> int:
     """Returns the width of an encoder state."""
     return settings.hidden * (2 if settings.bidirectional else 1)
@@ -189,6 +211,7 @@ def _bag_of_words(settings: BagOfWordsSettings, vocabulary: int, source: float, 
 #: By the settings of the architecture: one entry each.
 FORMULAS: dict[type[ArchitectureSettings], Formula] = {
     TransformerSettings: Formula(_transformer, _transformer_weights),
+    CalibratedSettings: Formula(_calibrated, _calibrated_weights),
     LstmSettings: Formula(_lstm, _lstm_weights),
     FconvSettings: Formula(_fconv, _fconv_weights),
     BagOfWordsSettings: Formula(_bag_of_words, _bag_of_words_weights, tables=2),  # of the source, and the output layer

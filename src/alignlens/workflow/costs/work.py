@@ -110,10 +110,11 @@ class ModelWork:
 
     def _losses(self, rows: float, found: Passes) -> Amount:
         """Returns the losses of a micro-batch and their gradients."""
-        draws = self._draws
+        draws, decoded = self._draws, found.decoder + found.output
         if not draws:
-            return Amount(_TRAINING_PASSES * rows * found.forward, found.steps)
-        decoded = found.decoder + found.output
+            more = self.run.training.objective.spec.more_decoder_passes
+            operations = found.steps + found.decoder_steps * more / _TRAINING_PASSES
+            return Amount(rows * (_TRAINING_PASSES * found.forward + more * decoded), operations)
         # Drawn once, then scored as in a training step with one more pass: what was decoded is not kept in between.
         decodings = draws + (_TRAINING_PASSES + 1) * (1 + draws)
         multiply_adds = rows * ((_TRAINING_PASSES + 1) * found.encoder + decodings * decoded)

@@ -44,7 +44,11 @@ class Voita2020Settings:
     trainings: dict[str, Any] = setting({}, "Changes of the training on some of the amounts, by amount.")
     sentences: int = setting(1000, "Most pairs of one length that are looked at.", SENTENCES, "all are explained")
     lengths: tuple[int, ...] = setting(
-        (), "Pieces of source and target of these pairs; those that most pairs have, if empty.", LENGTH, maxItems=2
+        (),
+        "Pieces of source and target of these pairs; those that most pairs have, if empty.",
+        LENGTH,
+        "relevance of a sentence grows with its square",
+        maxItems=2,
     )
     snapshots: tuple[int, ...] = setting(
         UPDATES,

@@ -56,8 +56,8 @@ class Panel:
 def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
     """Returns the figure; lines of one label have one style in all panels."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
-    settings, columns = chart_settings(), min(_MOST_COLUMNS, len(panels))
-    rows = math.ceil(len(panels) / columns)
+    settings, rows = chart_settings(), math.ceil(len(panels) / _MOST_COLUMNS)
+    columns = math.ceil(len(panels) / rows)
     with mpl.rc_context(settings):
         figure = sheet(columns * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + 0.9)
         grid = figure.subplots(rows, columns, squeeze=False)
@@ -86,7 +86,10 @@ def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
 def _by_update(axes: Any, panel: Panel) -> None:
     """Gives a panel an axis of updates, closer together the later they are; every other one is named."""
     updates = sorted({float(x) for line in panel.lines for x in line.x})
-    axes.set_xscale("symlog", linthresh=min((x for x in updates if x > 0), default=1.0))
+    if updates[0] > 0:
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=min((x for x in updates if x > 0), default=1.0))
     axes.xaxis.set_major_locator(FixedLocator(updates[(len(updates) - 1) % 2 :: 2]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda update, _: f"{update:,.0f}"))

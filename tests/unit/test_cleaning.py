@@ -104,6 +104,8 @@ def test_word_counts_never_change(lines: list[str]) -> None:
         ("fr", "L'eau qu'il boit, c'est tout.", "L' eau qu' il boit , c' est tout ."),
         ("de", "Am 17. Mai kam z.B. der BND-Chef etc. nach Bonn.", "Am 17. Mai kam z.B. der BND-Chef etc. nach Bonn ."),
         ("ro", "amin. sfarsit... da; nu!", "amin . sfarsit ... da ; nu !"),
+        ("fr", "..''", ".. ' '"),
+        ("en", "'a'.", "' a ' ."),
         ("en", "a\u00a0b", "a b"),
         ("en", "It ends here.\u201d", "It ends here . \u201d"),
         ("en", "in the U.S.", "in the U.S."),

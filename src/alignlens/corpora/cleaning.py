@@ -149,13 +149,13 @@ def tokenise(line: str, language: str) -> str:
     """
     line = _PUNCTUATION.sub(r" \1 ", line)
     line = _COMMA.sub(" , ", line)
+    if ".." in line:
+        line = _DOTS.sub(r" \g<0> ", line)
     if language in _APOSTROPHES:
         pattern, replacement = _APOSTROPHES[language]
         line = pattern.sub(replacement, line)
     if "'" in line or "’" in line:
         line = _split_lone_apostrophes(line, language)
-    if ".." in line:
-        line = _DOTS.sub(r" \g<0> ", line)
     tokens = line.split()
     return " ".join(_split_full_stops(tokens) if "." in line else tokens)
 
@@ -164,7 +164,8 @@ def _split_lone_apostrophes(line: str, language: str) -> str:
     """Returns the line with quoting apostrophes split off, but not those of ``'s`` (English) or ``l'`` (French)."""
     tokens = []
     for token in line.split():
-        left = language == "en" and len(token) > 1 and token[0] in "'’" and token[-1] not in "'’"
+        # A full stop at its end may still be split off.
+        left = language == "en" and len(token) > 1 and token[0] in "'’" and token.rstrip(".")[-1:] not in "'’"
         right = language in ("fr", "it") and len(token) > 1 and token[-1] in "'’" and token[0] not in "'’"
         tokens.append(token if left or right else _LONE_APOSTROPHE.sub(r" \g<0> ", token))
     return " ".join(tokens)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from alignlens.metrics.bleu import COUNTS, bleu_of, sentence_counts, signature
-from alignlens.metrics.bootstrap import resamples, two_sided_p
+from alignlens.metrics.bootstrap import Interval, resamples, two_sided_p
 from alignlens.metrics.sampled import Sampled
 
 if TYPE_CHECKING:
@@ -36,17 +36,6 @@ TRIALS = 10_000
 _TRIALS_AT_ONCE = 256
 # Equal scores may differ in the last digits.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class BleuInterval:
-    """Percentile interval of corpus BLEU over resampled corpora (Koehn 2004)."""
-
-    low: float
-    high: float
-    level: float
-    samples: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -105,12 +94,12 @@ def bleu_interval(
     level: float = 95,
     samples: int = 1000,
     seed: int = 1,
-) -> BleuInterval:
-    """Returns the interval that holds corpus BLEU in ``level`` percent of resampled corpora."""
+) -> Interval:
+    """Returns the interval that holds corpus BLEU in ``level`` percent of resampled corpora (Koehn 2004)."""
     counts = sentence_counts(hypotheses, references, tokenize)
     values = np.concatenate([bleu_of(weights @ counts) for weights in resamples(len(counts), samples, seed)])
     low, high = np.percentile(values, [(100 - level) / 2, (100 + level) / 2]).tolist()
-    return BleuInterval(low, high, level, samples, seed)
+    return Interval(low, high, level, samples, seed)
 
 
 def compare_bleu(

@@ -19,7 +19,7 @@ _SAMPLES_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Interval:
-    """Percentile interval of the corpus AER, in percent."""
+    """Percentile interval of a score of a corpus, in percent."""
 
     low: float
     high: float

@@ -5,6 +5,7 @@
 rule attribute:
     input:
         model=f"{ROOT}/{paths.TRAINED}",
+        masks=masks_of,
         source=attributed(0),
         target=attributed(1),
     output:
@@ -22,6 +23,7 @@ rule attribute:
     params:
         target=lambda wildcards, input: explained(input),
         weights=lambda wildcards: weights_of(wildcards),
+        masks=lambda wildcards, input: option("--masks", input.masks or None),
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
         batch_tokens=plan.settings.attribution.batch_tokens,
@@ -29,7 +31,7 @@ rule attribute:
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.attribute"),
     shell:
-        "python -m alignlens attribute --model {input.model:q} {params.weights:q} --source {input.source:q}"
+        "python -m alignlens attribute --model {input.model:q} {params.weights:q} {params.masks:q} --source {input.source:q}"
         " {params.target:q} --methods {params.methods:q} {params.adaptive:q} {params.shard:q} --batch-tokens {params.batch_tokens:q}"
         " --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"
 

@@ -15,6 +15,7 @@ from alignlens.io.locks import release_stale_locks
 from alignlens.io.typed import written
 from alignlens.workflow.orphans import cancel_orphans, told
 from alignlens.workflow.attribution_plan import Attribution
+from alignlens.workflow.calibration_plan import ComparedModels
 from alignlens.workflow.learning_plan import AskedClassifier, AskedModel
 from alignlens.workflow.plan import SIDES, Plan
 from alignlens.workflow.settings import load_settings, read_config
@@ -43,6 +44,7 @@ ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 
 ROOT = str(plan.root)
 ADAPTIVE = option("--adaptive", plan.settings.attribution.adaptive)
+MASKS = plan.settings.attribution.masks
 INTERVAL = [text for key, value in written(plan.settings.interval).items() for text in option(f"--{key}", value)]
 
 
@@ -62,6 +64,7 @@ wildcard_constraints:
     classifier="|".join(dict.fromkeys(name for _, name in plan.learning.classifiers)) or "(?!)",
     task="|".join(dict.fromkeys(task for task, _ in plan.learning.agreements)) or "(?!)",
     toy="|".join(plan.learning.toys) or "(?!)",
+    comparison="|".join(dict.fromkeys(re.escape(each.comparison) for each in plan.calibration.comparisons)) or "(?!)",
 
 
 def at(pattern, **names):
@@ -116,6 +119,11 @@ def methods_of(wildcards):
     return plan.attribution.methods(asked(wildcards))
 
 
+def masks_of(wildcards):
+    """Returns the mask nets that a method of the wildcards' attribution reads: none or one folder."""
+    return plan.attribution.masks(asked(wildcards), wildcards.direction)
+
+
 def weights_of(wildcards):
     """Returns the option that names other weights than those that training ended in."""
     return option("--weights", None if wildcards.weights == FINAL else f"snapshots/{int(wildcards.weights):06d}")
@@ -162,6 +170,18 @@ def quantities(wildcards):
 def compared(wildcards):
     """Returns the folders whose agreement the wildcards ask for, by option."""
     return plan.learning.compared(wildcards.task, wildcards.split)
+
+
+def systems(wildcards):
+    """Returns the translations that the wildcards' comparison is about, by model, the baseline last."""
+    return plan.calibration.translations(ComparedModels(**{key: wildcards[key] for key in ComparedModels._fields}))
+
+
+def named_systems(wildcards):
+    """Returns them as a command wants them."""
+    *others, baseline = systems(wildcards).items()
+    hypotheses = [word for _, files in others for word in ("--hypothesis", *files)]
+    return [*hypotheses, "--versus", *baseline[1], "--names", *systems(wildcards)]
 
 
 def attributed_links(wildcards, place):

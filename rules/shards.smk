@@ -27,6 +27,7 @@ use rule attribute as attribute_shard with:
     params:
         target=lambda wildcards, input: explained(input),
         weights=lambda wildcards: weights_of(wildcards),
+        masks=lambda wildcards, input: option("--masks", input.masks or None),
         methods=lambda wildcards: methods_of(wildcards),
         adaptive=ADAPTIVE,
         batch_tokens=plan.settings.attribution.batch_tokens,

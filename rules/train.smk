@@ -1,4 +1,4 @@
-# Translation models: one job per dataset, direction, model and seed. A killed job goes on where it was: what it needs
+# Translation models, and mask nets for them: one job per dataset, direction, model and seed. A killed job goes on where it was: what it needs
 # for that lives in work/ beside the output, which Snakemake does not know and so does not delete.
 
 
@@ -49,3 +49,36 @@ rule train:
         " --source-subwords {params.source_subwords:q} --target-subwords {params.target_subwords:q}"
         " {params.pairs:q} {params.start:q} --work {params.work:q} --threads {threads} --out {output:q} --journal {output:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"
+
+
+rule train_masks:
+    input:
+        model=f"{ROOT}/{paths.TRAINED}",
+        train_source=tokens_of("train", 0),
+        train_target=tokens_of("train", 1),
+        dev_source=tokens_of("dev", 0),
+        dev_target=tokens_of("dev", 1),
+    output:
+        directory(f"{ROOT}/{paths.MASKS}"),
+    log:
+        f"{ROOT}/models/{MODEL}/masks.log",
+    benchmark:
+        f"{ROOT}/benchmarks/train_masks/{MODEL}.tsv"
+    conda:
+        "../envs/alignlens.yaml"
+    threads: MASKS.trained().threads
+    resources:
+        mem_mb=lambda wildcards, attempt: int(
+            attempt * (2000 + 16e-6 * MASKS.trained().batch_tokens * plan.settings.subwords.vocab)
+        ),
+        runtime=grows(240),
+    params:
+        settings=json.dumps(written(MASKS), sort_keys=True),
+        work=lambda wildcards, output: f"{output[0]}.work",
+        about=lambda wildcards: about(wildcards),
+        code=code_version("alignlens.cli.masks"),
+    shell:
+        "python -m alignlens masks --model {input.model:q} --source {input.train_source:q} --target {input.train_target:q}"
+        " --dev-source {input.dev_source:q} --dev-target {input.dev_target:q} --settings {params.settings:q}"
+        " --seed {wildcards.seed:q} --work {params.work:q} --threads {threads} --out {output:q}"
+        " --journal {output:q}.journal.jsonl --about {params.about:q} 2> {log:q}"

@@ -100,6 +100,16 @@ def train(direction: str = "xa-xb", place: str = "", **changes: object) -> list[
     return step("train", "--settings", settings, "--seed", "1", *named, *made, journal=f"{place}/model", **about)
 
 
+def masks(place: str, updates: int) -> list[str]:
+    """The command that trains mask nets, on text, of which it holds some out."""
+    text = ["--source", f"{DATA}/train.source", "--target", f"{DATA}/train.target"]
+    settings = json.dumps({"updates": updates, "training": {"batch_tokens": 200, "validate_every": 10}})
+    made = ["--work", f"{place}/work", "--threads", "1", "--out", f"{place}/masks"]
+    about = {"direction": "xa-xb", "model": "transformer", "seed": "1"}
+    told = ["--model", MODEL_FOLDER, "--settings", settings, "--seed", "1", *text, *made]
+    return step("masks", *told, journal=f"{place}/masks", **about)
+
+
 def sides(direction: str) -> tuple[str, str]:
     """What a model of this direction reads and writes."""
     return ("source", "target") if direction == "xa-xb" else ("target", "source")

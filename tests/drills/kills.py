@@ -20,6 +20,7 @@ GROUP = "kills"
 # The command, how often it is killed, and how often in a row before it may end.
 _VERBS: dict[str, tuple[list[str], int, int]] = {
     "train": (bench_files.train(place="new", max_updates=40, validate_every=10), 12, 3),
+    "masks": (bench_files.masks("new", 40), 6, 3),
     "attribute": (bench_files.attribute(out="new/scores"), 8, 2),
     "extract": (bench_files.extract(out="new/links"), 6, 2),
     "subwords train": (bench_files.subwords("new/subwords"), 6, 2),
@@ -40,7 +41,7 @@ def drills(bench: Bench, seed: int) -> Iterator[Drill]:
             shares = [draw.random() for _ in range(1 + number % rounds)]
             told = " and ".join(f"{100 * share:.0f} %" for share in shares)
             name = f"{verb}: killed at {told} of its time, {number}"
-            yield Drill(GROUP, name, _killed(command, shares), _judged, heavy=verb == "train" or number > 0)
+            yield Drill(GROUP, name, _killed(command, shares), _judged, heavy=verb in ("train", "masks") or number > 0)
     for verb, (command, _, _) in _VERBS.items():
         for number in range(2):
             delay = random.Random(f"{seed} {verb} twice {number}").random()

@@ -34,6 +34,13 @@ MODEL_GOODS = (
         MODEL_FOLDER,
     ),
     Good(
+        "masks",
+        plain(bench.masks("place", 2)),
+        {"--model": FOLDER, **PAIR, "--settings": JSON, "--seed": COUNT, "--threads": COUNT}
+        | {"--out": OUT_FOLDER, "--work": OUT_FOLDER, "--about": JSON},
+        f"{R}/models/tiny/xb-xa/transformer/1/model",
+    ),
+    Good(
         "translate",
         ("translate", "--model", MODEL_FOLDER, "--source", f"{DATA}/test.source", "--out", "new/text"),
         {**_MODEL, "--source": TEXT, "--out": OUT_FILE, "--beam": COUNT, "--n-best": COUNT, "--samples": COUNT}

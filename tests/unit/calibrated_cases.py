@@ -22,6 +22,9 @@ VARIANTS = [
     for fusion, rows, mask_input in product(FUSIONS, ("raw", "renorm"), ("released", "printed"))
     for gate in (("released", "printed") if fusion == "gate" else ("released",))
 ]
+#: Of these the masks change nothing.
+PLAIN = [replace(SETTINGS, fusion="none", mask_input=mask_input) for mask_input in ("released", "printed")]
+EVERY = [*VARIANTS, *PLAIN]
 UPDATES = 30
 
 

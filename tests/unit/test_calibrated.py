@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import torch
 from calibrated_cases import (
+    EVERY,
     FUSIONS,
     LENGTHS,
+    PLAIN,
     SETTINGS,
     SOURCE_VOCAB,
     TARGET_VOCAB,
@@ -33,7 +35,7 @@ from alignlens.models.registry import build
 from alignlens.models.settings import CalibratedSettings, ModelSpec
 
 
-@pytest.fixture(params=VARIANTS, ids=name_of)
+@pytest.fixture(params=EVERY, ids=name_of)
 def settings(request: pytest.FixtureRequest) -> CalibratedSettings:
     found: CalibratedSettings = request.param
     return found
@@ -66,6 +68,24 @@ def test_masks_of_one_leave_the_plain_transformer(fusion: str, rows: str) -> Non
         torch.testing.assert_close(found.states, expected.states, rtol=0, atol=1e-13)
     with model.perturbed():
         assert torch.equal(decoded(model).states, expected.states)
+
+
+@pytest.mark.parametrize("settings", PLAIN, ids=name_of)
+def test_without_a_fusion_it_is_the_plain_transformer_whatever_the_masks(settings: CalibratedSettings) -> None:
+    model = filled(settings)
+    plain = plain_twin(model, settings)
+    found, expected = decoded(model), decoded(plain)
+    assert torch.equal(found.states, expected.states)
+    for layer, other in zip(found.cross, expected.cross, strict=True):
+        assert torch.equal(layer.weights, other.weights)
+        assert torch.equal(layer.original, other.weights)
+        masks = layer.mask[0]
+        assert (masks.min(), masks.max()) != (masks.max(), masks.max())
+    for one, other in ((model, plain), (model.train(), plain.train())):
+        # Untraced, the plain one computes all of attention in one operation, in another order.
+        torch.testing.assert_close(decoded(one, False).states, decoded(other, False).states, rtol=0, atol=1e-12)
+    with model.perturbed():
+        assert not torch.allclose(decoded(model).states, expected.states)
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
@@ -153,7 +173,9 @@ def slow_layer(
                 weights[head, t, i] = m * a + (1 - m) / keys
                 continue
             calibrated = a * math.exp(1 - m)
-            if settings.fusion == "fixed":
+            if settings.fusion == "none":
+                weights[head, t, i] = a
+            elif settings.fusion == "fixed":
                 weights[head, t, i] = a + settings.fixed_weight * calibrated
             else:
                 if settings.fusion == "anneal":

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from calibrated_cases import (
+    EVERY,
     LENGTHS,
     SETTINGS,
     SOURCE_VOCAB,
     TARGET_VOCAB,
-    VARIANTS,
     decoded,
     filled,
     ids,
@@ -38,7 +38,7 @@ from alignlens.models.registry import build
 from alignlens.models.settings import CalibratedSettings, ModelSpec, TransformerSettings
 
 
-@pytest.fixture(params=VARIANTS, ids=name_of)
+@pytest.fixture(params=EVERY, ids=name_of)
 def settings(request: pytest.FixtureRequest) -> CalibratedSettings:
     found: CalibratedSettings = request.param
     return found

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
-from scipy.stats import entropy, kendalltau
+from scipy.stats import entropy, kendalltau, spearmanr
 
+from alignlens.errors import InputError
+from alignlens.io.arrays import write_arrays
 from alignlens.metrics.calibration import Calibration, CalibrationSums
 from alignlens.metrics.sampled import Draws
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
@@ -75,9 +79,58 @@ def test_divergences_fall_into_bins_of_the_entropy_of_the_original_row() -> None
     found = Calibration()
     found.add(0, rows[None, None], np.ones(rows.shape), combined[None, None])
     sums = found.sums()
-    assert sums.counts["jsd_by_entropy"].tolist() == [[2, 2, 2, 2, 1]]
-    assert sums.means()["jsd_by_entropy"] == pytest.approx([math.log(2)] * 5)
-    assert np.isnan(one_row([1, 0], [1, 0])["jsd_by_entropy"][1:]).all()
+    assert sums.counts["jsd_by_entropy"].tolist() == [[[2, 2, 2, 2, 1]]]
+    assert sums.means()["jsd_by_entropy"] == pytest.approx(np.full((1, 5), math.log(2)))
+    assert np.isnan(one_row([1, 0], [1, 0])["jsd_by_entropy"][0, 1:]).all()
+
+
+def test_bins_of_entropy_are_those_of_each_layer() -> None:
+    # One layer has a one-hot row that stays, the other a uniform row over three that moves away.
+    original = np.array([[[[1.0, 0, 0, 0]]], [[[1 / 3, 1 / 3, 1 / 3, 0]]]])
+    combined = np.array([[[[1.0, 0, 0, 0]]], [[[0, 0, 0, 1.0]]]])
+    found = Calibration()
+    found.add(0, original, np.ones((1, 4)), combined)
+    sums = found.sums()
+    assert sums.counts["jsd_by_entropy"].tolist() == [[[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]]
+    means = sums.means()["jsd_by_entropy"]
+    assert means[0, 0] == pytest.approx(0)
+    assert means[1, 1] == pytest.approx(math.log(2))
+    drawn = sums.sampled(Draws(samples=10), "jsd_by_entropy", 1, 1)
+    assert drawn.value == pytest.approx(math.log(2))
+
+
+def test_the_rank_correlation_of_entropy_and_divergence_is_over_the_rows_of_a_sentence() -> None:
+    # Uniform rows over 1, 2, 4 positions move to the last by more, and by less, the more spread out they are.
+    sizes, width = (1, 2, 4), 5
+    rows = np.array([[1 / size if place < size else 0 for place in range(width)] for size in sizes])
+    last = np.eye(width)[-1]
+    for shares, expected in (((0.1, 0.2, 0.4), 1.0), ((0.4, 0.2, 0.1), -1.0), ((0.1, 0.4, 0.2), 0.5)):
+        share = np.array(shares)[:, None]
+        # Heads and target positions count alike: two heads of the same rows have the ranks of one.
+        pair = [np.stack([each, each])[None] for each in (rows, (1 - share) * rows + share * last)]
+        found = Calibration()
+        found.add(0, pair[0], np.ones(rows.shape), pair[1])
+        assert found.sums().means()["jsd_entropy_rank"] == pytest.approx([expected])
+    assert np.isnan(one_row([0.5, 0.5], [0.4, 0.6])["jsd_entropy_rank"])  # One row has no order.
+
+
+def test_rank_correlations_are_those_of_scipy_and_their_mean_is_over_sentences() -> None:
+    numbers = list(range(8))
+    sums = measured(numbers)
+    for layer in range(LAYERS):
+        expected = []
+        for each in map(sentence, numbers):
+            old = each["original"][layer].reshape(-1, each["original"].shape[-1])
+            new = each["combined"][layer].reshape(old.shape)
+            entropies = entropy(old, axis=1)
+            with np.errstate(invalid="ignore"):
+                divergences = np.nan_to_num(jensenshannon(old, new, axis=1)) ** 2
+            divergences[divergences < 1e-12] = 0
+            if len(set(divergences)) > 1:
+                expected.append(spearmanr(entropies, divergences).statistic)
+        assert len(expected) > 4
+        assert sums.counts["jsd_entropy_rank"][:, layer].sum() == len(expected)
+        assert sums.means()["jsd_entropy_rank"][layer] == pytest.approx(np.mean(expected))
 
 
 def test_the_change_of_all_layers_has_two_readings() -> None:
@@ -117,9 +170,7 @@ def test_all_means_are_those_of_scipy_row_by_row() -> None:
                 combined[layer].reshape(-1, combined.shape[-1]),
                 strict=True,
             ):
-                with np.errstate(
-                    invalid="ignore"
-                ):  # Of equal rows rounding may leave less than zero, which has no root.
+                with np.errstate(invalid="ignore"):  # Rounding may leave less than zero, which has no root.
                     divergences.append(np.nan_to_num(jensenshannon(old, new)) ** 2)
                 changes.append(entropy(new) - entropy(old))
             masks += each["mask"][layer].ravel().tolist()
@@ -172,6 +223,64 @@ def test_a_model_without_calibration_has_attention_only() -> None:
     means = found.sums().means()
     assert means.keys() == {"entropy_original", "tau_original", "tau_original_without_end"}
     assert means["tau_original"] == pytest.approx(measured([1]).means()["tau_original"])
+
+
+def test_losses_are_sums_of_sentences_and_their_mean_is_over_labels() -> None:
+    found = Calibration()
+    for number, labels in ((0, 1), (1, 3)):
+        rows = np.full((1, 1, labels, 2), 0.5)
+        found.add(number, rows, np.ones((labels, 2)), losses={"shuffled": 5.0 + number, "clean": 2.0 + 4 * number})
+    sums = found.sums()
+    assert sums.means()["loss_clean"] == pytest.approx((2 + 6) / 4)
+    assert sums.means()["loss_shuffled"] == pytest.approx((5 + 6) / 4)
+    assert "loss_perturbed" not in sums.totals
+    assert sums.totals["loss_clean"].tolist() == [2, 6]
+    assert sums.counts["loss_clean"].tolist() == [1, 3]
+    with pytest.raises(ValueError, match="sentence 2: loss 'clean' of nan"):
+        found.add(2, np.full((1, 1, 1, 2), 0.5), np.ones((1, 2)), losses={"clean": math.nan, "shuffled": 1.0})
+    with pytest.raises(ValueError, match="sentence 2: loss 'dirty' of 1"):
+        found.add(2, np.full((1, 1, 1, 2), 0.5), np.ones((1, 2)), losses={"dirty": 1.0})
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    sums, path = measured([3, 1, 2]), tmp_path / "sums.npz"
+    sums.save(path)
+    loaded = CalibrationSums.load(path)
+    assert loaded.sentences == (1, 2, 3)
+    for found, expected in ((loaded.totals, sums.totals), (loaded.counts, sums.counts)):
+        assert list(found) == list(expected)
+        for name, numbers in expected.items():
+            np.testing.assert_array_equal(found[name], numbers)
+    loaded.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
+
+
+def test_a_damaged_file_of_sums_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "sums.npz"
+    with pytest.raises(InputError, match=r"sums\.npz: no such file\. Delete it and make it again"):
+        CalibrationSums.load(path)
+    path.write_bytes(b"PK")
+    with pytest.raises(InputError, match="not an archive of arrays"):
+        CalibrationSums.load(path)
+    measured([1, 2]).save(path)
+    with np.load(path) as content:
+        arrays = dict(content)
+    one = {"sentences": arrays["sentences"], "jsd.total": arrays["jsd.total"], "jsd.count": arrays["jsd.count"]}
+    for changes, problem in (
+        ({"other": np.zeros(2)}, "not the sums of sentences"),
+        ({"jsd.count": arrays["jsd.count"][:1]}, "do not fit together"),
+        ({"jsd.count": -arrays["jsd.count"]}, "do not fit together"),
+        ({"jsd.total": arrays["jsd.total"] * math.nan}, "do not fit together"),
+        ({"jsd.total": arrays["jsd.total"].astype("U9")}, "do not fit together"),
+        ({"sentences": np.array([2, 1])}, "do not fit together"),
+        ({"sentences": np.array([1, 2, 3])}, "do not fit together"),
+    ):
+        write_arrays(path, one | changes)
+        with pytest.raises(InputError, match=problem):
+            CalibrationSums.load(path)
+    write_arrays(path, {"sentences": np.array([1])})
+    with pytest.raises(InputError, match="not the sums of sentences"):
+        CalibrationSums.load(path)
 
 
 def test_sentences_may_come_in_any_order_and_in_parts() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_folder import SOURCE, TARGET, write_folder
+from tiny_folder import SOURCE, TARGET, write_folder, write_masks
 
 from alignlens.alignment.pharaoh import read_links
 from alignlens.attribution import corpus
@@ -126,7 +126,8 @@ def test_align_gives_a_line_for_a_line_by_every_method(
 ) -> None:
     if not parse(method).spec.supports("transformer"):
         folder = write_folder(files / "lstm", "lstm")
-    assert call(folder, "align", *TEXT, "--method", method) == 0
+    more = ["--masks", str(write_masks(files / "masks", folder))] if parse(method).spec.needs_masks else []
+    assert call(folder, "align", *TEXT, "--method", method, *more) == 0
     lines = capsys.readouterr().out.split("\n")
     assert len(lines) == 6
     assert lines[2] == lines[5] == ""

@@ -16,7 +16,7 @@ NAMES = {
     "dataset": "demo", "direction": "xa-xb", "model": "lstm", "seed": "1", "aligner": "hmm", "text": "offline",
     "size": "all", "links": "union", "weights": "final", "split": "test", "decoding": "forced", "side": "source",
     "encoder": "minilm", "study": "mine1999", "file": "index.html", "corpus": "sst", "classifier": "uniform",
-    "task": "demo", "toy": "control",
+    "task": "demo", "toy": "control", "comparison": "fusions",
 }  # fmt: skip
 PATTERNS = {name: value for name, value in vars(paths).items() if isinstance(value, paths.PathPattern)}
 
@@ -66,11 +66,17 @@ def test_what_it_does_not_name_does_not_exist(tmp_path: Path) -> None:
         ("links/demo/hmm/offline/200/xa-xb.pharaoh.journal.jsonl", False),
         ("symmetrize/demo/hmm/offline/all", True),
         ("segment/demo/train.source", True),
+        ("calibration/demo/xa-xb/lstm/1/test", True),
+        ("calibration/demo/xa-xb/lstm/2/test.json.journal.jsonl", False),
+        ("compare_bleu/demo/xa-xb/fusions", True),
+        ("comparisons/demo/xa-xb/fusions.json.journal.jsonl", True),
+        ("comparisons/demo/xa-xb/old.json.journal.jsonl", False),
         ("mine1999/study.journal.jsonl", True),
     ],
 )
 def test_jobs_of_other_models_and_aligners_are_not_its_own(tmp_path: Path, job: str, belongs: bool) -> None:
-    manifest = Manifest(tmp_path, (paths.TRAINED.of(**NAMES), paths.ALIGNER_METRICS.of(**NAMES)))
+    compared = paths.COMPARISON.of(**NAMES)
+    manifest = Manifest(tmp_path, (paths.TRAINED.of(**NAMES), paths.ALIGNER_METRICS.of(**NAMES), compared))
     assert manifest.has_job(PurePath(job)) == belongs
     assert Manifest.whole(tmp_path).has_job(PurePath(job))
 

@@ -39,7 +39,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> CopyTask:
 def test_every_objective_is_what_a_configuration_may_name(project: Path) -> None:
     for name, spec in OBJECTIVES.items():
         assert spec.summary
-        model = {"preset": f"demo_{spec.only[0] if spec.only else 'lstm'}"}
+        presets = {"bag_of_words": "demo_snell_proxy", "calibrated": "demo_calibrated"}
+        model = {"preset": presets[spec.only[0]] if spec.only else "demo_lstm"}
         config = {"preset": "mine", "datasets": ["demo"], "models": {"x": model}}
         config["models"]["x"]["training"] = {"objective": {"name": name}}
         (run,) = load_settings(config, project).models

@@ -58,7 +58,7 @@ def test_the_summary_lists_the_models(
     monkeypatch.chdir(project)
     (tmp_path / "mine.yaml").write_text(
         "models: {lstm: null, fconv: null}\nseeds: [3, 5]\ndirections: forward\n"
-        "studies: {snell2021: null, voita2020: null}\n"
+        "studies: {snell2021: null, voita2020: null, lu2021: null}\n"
     )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
     assert main(arguments) == 0

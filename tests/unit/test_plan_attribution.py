@@ -10,6 +10,7 @@ import pytest
 
 from alignlens.attribution.registry import METHODS
 from alignlens.cli.main import main
+from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.results.manifest import Manifest
 from alignlens.results.protocol import Protocol
@@ -113,6 +114,43 @@ def test_a_new_method_of_the_registry_is_compared_by_itself(project: Path, monke
     assert plan(project).attribution.compared("demo", "wide")[-1] == "newest"
 
 
+def test_mask_nets_are_trained_exactly_where_a_method_reads_masks(project: Path) -> None:
+    models = {**MODELS, "own": {"preset": "demo_calibrated"}}
+    asked = plan(project, models=models, seeds=[3, 5]).attribution
+    folder = "results/mine/models/demo/xa-xb/wide/5/masks"
+    run = asking("wide")._replace(seed=5)
+    assert asked.masks(run, "xa-xb") == asked.compared_masks("demo", "xa-xb", "wide", "5") == [folder]
+    # Free decoding is not asked with mask, an LSTM has none, and a calibrated model its own.
+    assert not asked.masks(asking("wide", "free")._replace(seed=5), "xa-xb")
+    for model, reads in (("small", False), ("own", True)):
+        other = asking(model)._replace(seed=3)
+        assert ("mask" in asked.methods(other)) == reads
+        assert asked.masks(other, "xa-xb") == asked.compared_masks("demo", "xa-xb", model, "3") == []
+    trained = [(run.model, run.seed, direction) for run, direction in asked.mask_runs()]
+    assert trained == [("wide", seed, direction) for seed in (3, 5) for direction in ("xa-xb", "xb-xa")]
+    assert plan(project, studies={}).attribution.mask_runs() == []
+    named = plan(project, studies={}, attribution={"methods": ["mask,layer=0"], "decodings": ["free"]}).attribution
+    assert [direction for _, direction in named.mask_runs()] == ["xa-xb", "xb-xa"]
+    assert named.masks(asking("wide", "free"), "xb-xa") == ["results/mine/models/demo/xb-xa/wide/1/masks"]
+
+
+def test_how_mask_nets_are_trained_is_a_setting(project: Path) -> None:
+    changed = {"alpha": 0.5, "updates": 30, "mask_input": "printed", "training": {"learning_rate": 0.25}}
+    run = plan(project, attribution={"masks": changed}).attribution.mask_run("wide")
+    assert (run.architecture, run.model.fusion, run.model.mask_input) == ("calibrated", "none", "printed")
+    assert (run.model.dim, run.model.dropout) == (64, 0.05)
+    objective = run.training.objective
+    assert (objective.name, objective.options.alpha) == ("mask_nets", 0.5)
+    assert (run.training.max_updates, run.training.learning_rate) == (30, 0.25)
+    for wrong, told in (
+        ({"training": {"warmups": 1}}, r"config\.attribution\.masks\.training\.warmups: unknown key"),
+        ({"training": {"max_updates": 1}}, r"config\.attribution\.masks\.training\.max_updates: set config\."),
+        ({"updates": 0}, r"config\.attribution\.masks\.updates: 0"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            plan(project, attribution={"masks": wrong})
+
+
 def test_cost_is_measured_once_per_model_and_direction_with_the_reference(project: Path) -> None:
     asked = plan(project, seeds=[5, 3]).attribution
     assert asked.costs() == [
@@ -212,7 +250,8 @@ def test_the_summary_counts_methods_and_jobs(
     monkeypatch.chdir(project)
     (tmp_path / "mine.yaml").write_text(
         "models: {lstm: null, fconv: null}\nseeds: [3, 5]\nstudies: {ding2019: null, kobayashi2020: null, "
-        "snell2021: null, voita2020: null}\nattribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
+        "snell2021: null, voita2020: null, lu2021: null}\n"
+        "attribution: {methods: [attention, grad], decodings: [forced], shards: 2}\n"
     )
     arguments = ["plan", "--configfile", str(tmp_path / "mine.yaml"), "--results", str(tmp_path)]
     assert main(arguments) == 0
@@ -222,11 +261,11 @@ def test_the_summary_counts_methods_and_jobs(
     assert "study" not in told
     assert main(["plan", "--results", str(tmp_path), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["studies"] == ["ding2019", "kobayashi2020", "snell2021", "voita2020"]
+    assert summary["studies"] == ["ding2019", "kobayashi2020", "lu2021", "snell2021", "voita2020"]
     folder = f"{tmp_path}/demo/encoders"
     assert summary["encoders"] == [f"{folder}/minilm", f"{folder}/demo/xa-xb/transformer/1"]
     asked = [(entry["model"], entry["split"], entry["decoding"]) for entry in summary["attributions"]]
-    assert [run for run in asked if not run[0].startswith("voita")] == [
+    assert [run for run in asked if not run[0].startswith(("voita", "lu_"))] == [
         *((model, "test", decoding) for model in ("lstm", "fconv", "transformer") for decoding in ("forced", "free")),
         ("transformer", "dev", "forced"),
     ]

@@ -22,13 +22,13 @@ from voita2020_evidence import (
 )
 
 from alignlens.errors import ConfigError
+from alignlens.metrics.sampled_ranks import spearman_of_rows
 from alignlens.results.protocol import Protocol
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, claims_of
 from alignlens.studies.requests import Offer, OfferedDataset
 from alignlens.studies.voita2020.claims import TESTS, judge
 from alignlens.studies.voita2020.evidence import Evidence, Snapshot
 from alignlens.studies.voita2020.runs import RANDOM, REFERENCE, requests
-from alignlens.studies.voita2020.statistics import spearman
 from alignlens.studies.voita2020.study import Voita2020Settings, check
 
 OFFER = Offer((OfferedDataset("demo", True, True),), (), (), (1,), "both", ("forced",), Protocol())
@@ -107,10 +107,10 @@ def test_rank_correlation_is_scipys_with_ties_and_constants() -> None:
     generator = np.random.default_rng(2)
     x = generator.integers(0, 5, 9).astype(float)
     rows = generator.integers(0, 4, (20, 9)).astype(float)
-    found = spearman(x, rows)
+    found = spearman_of_rows(x, rows)
     for row, value in zip(rows, found, strict=True):
         assert value == pytest.approx(spearmanr(x, row).statistic)
-    assert np.isnan(spearman(x, np.ones((1, 9)))[0])
+    assert np.isnan(spearman_of_rows(x, np.ones((1, 9)))[0])
 
 
 HOLDS = {

@@ -49,9 +49,11 @@ def test_every_rule_has_as_many_jobs_as_planned(workspace: Workspace, preset: st
     assert ("translate" in jobs) != learning
     assert ("agreement" in jobs) == (preset in (None, "snell2021"))
     assert ("trajectory" in jobs) == (preset is None or learning)
-    # Three have no gold links, and so no scores.
-    gold = preset not in ("multi30k", "snell2021", "paper-voita2020")
+    # Some have no gold links, and so no scores.
+    gold = preset not in ("multi30k", "snell2021", "paper-voita2020", "lu2021", "paper-lu2021")
     assert ("score" in jobs) == gold
     assert ("ding2019_study" in jobs) == (gold and not learning)
-    asked = gold or "attribution" in changes or "voita2020_study" in jobs
+    calibrated = preset in (None, "lu2021", "paper-lu2021")
+    assert {name in jobs for name in ("calibration", "compare_bleu", "lu2021_study")} == {calibrated}
+    asked = gold or "attribution" in changes or "voita2020_study" in jobs or calibrated
     assert bool({"attribute", "attribute_shard"} & set(jobs)) == asked

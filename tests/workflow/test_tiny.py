@@ -20,9 +20,11 @@ from alignlens.io.text import read_lines, words
 from alignlens.subwords.spans import Segmenter, line_of
 
 pytestmark = pytest.mark.workflow
-STUDIES = ("ding2019_study", "kobayashi2020_study")
+STUDIES = ("ding2019_study", "kobayashi2020_study", "lu2021_study")
 #: Studies of what models look at while they learn, which no links go into.
 LEARNED = ("snell2021_study", "voita2020_study")
+#: What compares translations, and looks into masks; one study asks for it.
+CALIBRATED = ("calibration", "compare_bleu")
 LEARNING = ("agreement", *LEARNED)
 EXTRACTED = ("extract_links", "symmetrize_methods", "score_methods", *STUDIES)
 
@@ -40,10 +42,11 @@ def test_everything_that_was_planned_is_there(finished: Workspace) -> None:
     subset = json.loads((finished.results / "scores/tiny/hmm/offline/200/metrics.json").read_text())
     assert subset["train_pairs"] == 230
     cards = [json.loads(path.read_text()) for path in finished.results.glob("models/tiny/*/*/1/model/model.json")]
-    # Minimum risk, eight other models of two studies, and two architectures in both directions.
-    assert sorted(card["updates"] for card in cards) == [2] + [20] * 8 + [30] * 4
+    # Minimum risk, twelve other models of three studies, and two architectures in both directions.
+    assert sorted(card["updates"] for card in cards) == [2] + [10] * 4 + [20] * 8 + [30] * 4
     for translation in finished.results.glob("translations/tiny/*/*/1/test.txt"):
-        assert len(translation.read_text().splitlines()) == 30
+        # Hardly trained models write bytes that Python takes for ends of lines.
+        assert len(read_lines(translation)) == 30
 
 
 def test_every_method_is_scored_with_the_reference_and_with_the_models_own_translation(finished: Workspace) -> None:
@@ -204,6 +207,9 @@ def test_a_study_alone_builds_nothing_unrelated(workspace: Workspace) -> None:
     planned = set(workspace.dry_run("--", "kobayashi2020"))
     assert {"attribute", "score_methods", "kobayashi2020_study", "pretrained_encoder", "model_encoder"} <= planned
     assert not {"report", "free_reference", "translate"} & planned
+    planned = set(workspace.dry_run("--", "lu2021"))
+    assert {"train", "translate", *CALIBRATED, "lu2021_study"} <= planned
+    assert not {"report", "force_decode", "align", "trajectory"} & planned
 
 
 def test_a_second_run_runs_nothing(finished: Workspace) -> None:
@@ -257,7 +263,10 @@ def test_the_snakemake_report_builds(finished: Workspace) -> None:
             "src/alignlens/alignment/symmetrize.py",
             {"symmetrize", "score", "report", "symmetrize_methods", "score_methods", *STUDIES},
         ),
-        ("src/alignlens/metrics/bootstrap.py", {"score", "score_bleu", "report", "score_methods", *STUDIES, *LEARNING}),
+        (
+            "src/alignlens/metrics/bootstrap.py",
+            {"score", "score_bleu", "report", "score_methods", *STUDIES, *LEARNING, *CALIBRATED},
+        ),
         ("src/alignlens/display/render.py", {"report", *STUDIES, *LEARNED}),
         (
             "src/alignlens/attribution/sweep.py",

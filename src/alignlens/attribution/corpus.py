@@ -58,6 +58,7 @@ def attribute(
     workers: int = 1,
     advance: Callable[[int], None] | None = None,
     statistics: Statistics | None = None,
+    masks: Seq2Seq | None = None,
 ) -> Iterator[Found]:
     """Yields every sentence's number and its scores by the text of the method, in the order they are computed in.
 
@@ -68,13 +69,13 @@ def attribute(
     a settled link to be another one with all copies, per comparison; None is all copies. ``shard`` is (which, of how
     many). ``first`` is the number of the first sentence, where the texts are a part of something larger. ``workers``
     threads compute side by side on a processor, several with one thread each, so that results do not depend on their
-    number.
+    number. ``masks`` is the model with mask nets beside it, for methods that read them of a model without any.
     """
     check_ready(model)
     _check(methods, tokens, adaptive, shard, workers)
     statistics = Statistics() if statistics is None else statistics
     source_store, target_store = stored(sources), stored(targets)
-    sweeps = [Sweep(model, noise, group, adaptive) for noise, group in by_noise(methods).items()]
+    sweeps = [Sweep(model, noise, group, adaptive, masks) for noise, group in by_noise(methods).items()]
     stopped = Event()
 
     def work(job: _Job) -> tuple[_Job, dict[int, Matrices], Statistics]:

@@ -119,6 +119,11 @@ def supported(texts: Iterable[str], architecture: str) -> list[str]:
     return [text for text in texts if parse(text).spec.supports(architecture)]
 
 
+def reads_masks(texts: Iterable[str]) -> bool:
+    """Returns whether any of canonical methods reads masks."""
+    return any(parse(text).spec.needs_masks for text in texts)
+
+
 def in_order(texts: Iterable[str]) -> list[str]:
     """Returns canonical methods in the order of the registry; settings of one method stay in theirs."""
     places = {name: place for place, name in enumerate(METHODS)}

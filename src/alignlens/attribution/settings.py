@@ -9,12 +9,15 @@ from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.attribution.registry import check_architectures, parse
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE, BATCH_TOKENS, COPIES, SENTENCES, SIGMA, Limits
-from alignlens.io.typed import setting
+from alignlens.io.typed import group, setting
+from alignlens.training.settings import MaskSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 DECODINGS = ("forced", "free")
+MEASURED_ARCHITECTURES = ("transformer", "calibrated")
+"""Whose attention ``alignlens calibration`` can measure."""
 _CHOSEN: dict[str, Any] = {"minItems": 1, "uniqueItems": True}
 
 
@@ -64,8 +67,16 @@ class AttributionSettings:
         "a method stops after 20 seconds anyway",
     )
 
+    masks: MaskSettings = group(
+        MaskSettings, "How mask nets are trained for Transformers, where a method reads masks (alignlens masks)."
+    )
+
     def canonical(self, where: str = "attribution") -> Self:
-        """Returns the settings with methods in canonical form. Raises for a method that is unknown, or there twice."""
+        """Returns the settings with methods in canonical form.
+
+        Raises for a method that is unknown, or there twice, and for a training of masks that cannot be.
+        """
+        self.masks.trained(f"{where}.masks")
         return replace(self, methods=_canonical(self.methods, f"{where}.methods"))
 
     def check_models(self, architectures: Sequence[str], where: str = "attribution") -> None:

@@ -49,6 +49,17 @@ class TracedAttention:
 
 
 @dataclass(frozen=True)
+class TracedMasks:
+    """One forward pass, shared, of the model with its mask nets; masks are read off it layer by layer.
+
+    Of a model that has masks itself it is the pass that all methods share.
+    """
+
+    of_layer: Callable[[Attention, str | int], Tensor]  # (row, target, source) of a layer and ``head``
+    needs: ClassVar[tuple[str, ...]] = ("layer", "head", "step")
+
+
+@dataclass(frozen=True)
 class ForwardPass:
     """One forward pass, shared; a method reads decoder states and attention."""
 
@@ -88,7 +99,7 @@ class OwnPasses:
     needs: ClassVar[tuple[str, ...]] = ()
 
 
-Passes = TracedAttention | ForwardPass | GradientPasses | OwnPasses
+Passes = TracedAttention | TracedMasks | ForwardPass | GradientPasses | OwnPasses
 
 
 class Only(NamedTuple):
@@ -131,6 +142,11 @@ class MethodSpec:
     def noisy(self) -> bool:
         """Whether it averages over copies of the source with noise on its embeddings."""
         return "sigma" in self.parameters
+
+    @property
+    def needs_masks(self) -> bool:
+        """Whether it reads masks: a model without any has to have mask nets beside it."""
+        return isinstance(self.passes, TracedMasks)
 
     def supports(self, architecture: str) -> bool:
         """Returns whether it works with models of an architecture."""

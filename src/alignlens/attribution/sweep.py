@@ -19,22 +19,36 @@ from alignlens.attribution.gradients.choice import scales_gradients, source_grad
 from alignlens.attribution.inputs import Inputs, PaddedSentences
 from alignlens.attribution.noise import spread_of, unit_noise
 from alignlens.attribution.passes import Kind, copies_of
-from alignlens.attribution.spec import Contributions, ForwardPass, GradientPasses, OwnPasses, TracedAttention
+from alignlens.attribution.spec import (
+    Contributions,
+    ForwardPass,
+    GradientPasses,
+    OwnPasses,
+    TracedAttention,
+    TracedMasks,
+)
 from alignlens.attribution.statistics import Statistics
-from alignlens.attribution.traced_attention import read_attention
+from alignlens.attribution.traced_attention import read_attention, read_masks
 
 if TYPE_CHECKING:
     from alignlens.attribution.passes import Noise
     from alignlens.attribution.registry import Method
     from alignlens.models.contract import Seq2Seq
 
-Declared = TypeVar("Declared", TracedAttention, ForwardPass, GradientPasses, OwnPasses)
+Declared = TypeVar("Declared", TracedAttention, TracedMasks, ForwardPass, GradientPasses, OwnPasses)
 
 
 class Sweep:
     """The methods of one noise, ready for any number of batches."""
 
-    def __init__(self, model: Seq2Seq, noise: Noise, methods: Sequence[Method], adaptive: float | None) -> None:
+    def __init__(
+        self,
+        model: Seq2Seq,
+        noise: Noise,
+        methods: Sequence[Method],
+        adaptive: float | None,
+        masks: Seq2Seq | None = None,
+    ) -> None:
         self._model, self._noise, self._methods = model, noise, methods
         self._copies = max(map(copies_of, methods))
         self._risk = adaptive if noise.sigma and self._copies > 1 else None
@@ -45,7 +59,7 @@ class Sweep:
         self._kinds = {method: Kind.of(method, scaled) for method in methods}
         kinds = list(dict.fromkeys(self._kinds.values()))
         self._own = _with(OwnPasses, kinds)
-        self._shared = _SharedPasses(model, kinds) if len(self._own) < len(kinds) else None
+        self._shared = _SharedPasses(model, kinds, masks) if len(self._own) < len(kinds) else None
         #: Whether a few sentences are work enough for a job.
         self.is_long = any(isinstance(kind.passes, (GradientPasses, OwnPasses)) for kind in kinds)
 
@@ -116,18 +130,34 @@ class Sweep:
 
 
 class _SharedPasses:
-    """One forward pass of every copy, backward passes if any method wants them, and who reads what."""
+    """One forward pass of every copy, backward passes if any method wants them, and who reads what.
 
-    def __init__(self, model: Seq2Seq, kinds: Sequence[Kind]) -> None:
+    ``masks`` is the model with its mask nets; without it, the model itself has them if it is asked for any.
+    """
+
+    def __init__(self, model: Seq2Seq, kinds: Sequence[Kind], masks: Seq2Seq | None) -> None:
         self._passes = source_gradients(model)
         self._attention, self._forward = _with(TracedAttention, kinds), _with(ForwardPass, kinds)
+        self._masks, self._masked = _with(TracedMasks, kinds), masks
+        self._only_masks = masks is not None and len(self._masks) == len(kinds)
         self.backward = BackwardReader(model, _with(GradientPasses, kinds), self._passes)
 
     def scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
         """Returns the scores of all kinds that share these passes."""
+        found = {}
+        if self._masks and self._masked is not None:
+            memory = self._masked.encode(inputs.vectors, inputs.source_mask)
+            cross = self._masked.decode(memory, inputs.prefix_vectors, trace=True).cross
+            inputs.statistics.forward_passes += len(inputs.vectors)
+            found = read_masks(self._masks, inputs, cross)
+        if self._only_masks:
+            return found
         forward = self._passes.forward(inputs.vectors, inputs.source_mask, inputs.prefix_vectors)
         inputs.statistics.forward_passes += len(inputs.vectors)
+        if self._masked is None:
+            found = read_masks(self._masks, inputs, forward.cross)
         return {
+            **found,
             **read_attention(self._attention, inputs, forward, self._passes),
             **{kind: passes.score(inputs, forward, kind.values) for kind, passes in self._forward},
             **self.backward.scores(inputs, forward),

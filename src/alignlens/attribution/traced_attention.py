@@ -1,4 +1,4 @@
-"""Methods that read the attention to the source off one forward pass, layer by layer."""
+"""Methods that read the attention to the source, or its masks, off one forward pass, layer by layer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from alignlens.attribution.outputs import outputs_of
 from alignlens.attribution.spec import Contributions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from torch import Tensor
 
     from alignlens.attribution.gradients.contract import Forward, SourceGradients
     from alignlens.attribution.inputs import Inputs
     from alignlens.attribution.passes import Kind
-    from alignlens.attribution.spec import TracedAttention
+    from alignlens.attribution.spec import TracedAttention, TracedMasks, Values
     from alignlens.models.contract import Attention
 
 
@@ -33,11 +35,24 @@ def read_attention(
     for kind, traced in kinds:
         values = kind.values
         chosen = partial(of_layer, traced.of_layer, values.get("label", "reference"), values["head"])
-        paper = inputs.model.paper_attention
-        found[kind] = Contributions(
-            layers.read(len(forward.cross), chosen, inputs.labels_mask, paper, values["layer"], values["step"])
-        )
+        found[kind] = _read(inputs, len(forward.cross), chosen, values)
     return found
+
+
+def read_masks(
+    kinds: Sequence[tuple[Kind, TracedMasks]], inputs: Inputs, cross: Sequence[Attention]
+) -> dict[Kind, Contributions]:
+    """Returns the scores of every kind, of layers with masks; kinds that read the same of a layer share it."""
+    of_layer = cache(lambda read, head, number: read(cross[number], head))
+    return {
+        kind: _read(inputs, len(cross), partial(of_layer, traced.of_layer, kind.values["head"]), kind.values)
+        for kind, traced in kinds
+    }
+
+
+def _read(inputs: Inputs, count: int, of_layer: Callable[[int], Tensor], values: Values) -> Contributions:
+    paper = inputs.model.paper_attention
+    return Contributions(layers.read(count, of_layer, inputs.labels_mask, paper, values["layer"], values["step"]))
 
 
 def _cross(label: str, inputs: Inputs, forward: Forward, passes: SourceGradients[Any]) -> Sequence[Attention]:

@@ -21,7 +21,7 @@ from alignlens.cli.pairs import (
     scores_of_window,
 )
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import SHARED, add_compute, add_model, add_source, check_compute, load
+from alignlens.cli.trained import SHARED, add_compute, add_masks, add_model, add_source, check_compute, load, masks_for
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from alignlens.attribution.registry import Method
     from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import Seq2Seq
 
 OUTPUTS = Outputs(files=("out", "translation_out"))
 
@@ -39,6 +40,7 @@ OUTPUTS = Outputs(files=("out", "translation_out"))
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
+    add_masks(parser)
     parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
     parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
     add_source(parser, more="; - for stdin", required=False)
@@ -69,6 +71,7 @@ def run(args: argparse.Namespace) -> None:
     total = count_pairs(source, target)
     trained = load(args)
     check_architectures([method], [trained.spec.architecture])
+    masks = masks_for(args, trained, [method])
     sentences = links = 0
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("align", total))
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         translation = opened(stack, args.translation_out) if args.translation_out else None
         for window in explained_windows(trained, source, target, args, translation):
             sentences += len(window[1])
-            for line in _link_lines(trained, window, method, args, progress):
+            for line in _link_lines(trained, window, method, args, progress, masks):
                 out.write(line + "\n")
                 links += len(line.split())
     if args.json:
@@ -106,6 +109,7 @@ def _link_lines(
     method: Method,
     args: argparse.Namespace,
     progress: Progress,
+    masks: Seq2Seq | None,
 ) -> Iterator[str]:
     """Yields the links of a window of sentences."""
     import numpy as np
@@ -116,7 +120,7 @@ def _link_lines(
     from alignlens.subwords.spans import word_of_piece
 
     begin, (_, source_ids, target_ids) = trained.spec.source_begin, window
-    found = scores_of_window(trained, window, method, args, progress, args.adaptive)
+    found = scores_of_window(trained, window, method, args, progress, args.adaptive, masks)
     rows: list[tuple[int, int, int, float]] = []
     for place, matrices in found:
         source_words = word_of_piece(trained.source.pieces_of(source_ids[place]))

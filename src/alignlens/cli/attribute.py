@@ -16,7 +16,17 @@ from alignlens.cli.numbers import real
 from alignlens.cli.pairs import add_translation, beam_of, translated
 from alignlens.cli.paths import Outputs
 from alignlens.cli.shards import add_shards, check_gathering, shard_of
-from alignlens.cli.trained import SHARED, add_compute, add_model, add_texts, check_compute, load, workers
+from alignlens.cli.trained import (
+    SHARED,
+    add_compute,
+    add_masks,
+    add_model,
+    add_texts,
+    check_compute,
+    load,
+    masks_for,
+    workers,
+)
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE
 from alignlens.io.progress import Progress
@@ -31,18 +41,20 @@ if TYPE_CHECKING:
     from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import Seq2Seq
     from alignlens.tracking.journal import Run
 
 OUTPUTS = Outputs(folders=("out",))
 # From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
-_WORK, _OPTIONAL = ("model", "source", "methods"), ("target",)
+_WORK, _OPTIONAL = ("model", "source", "methods"), ("target", "masks")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
+    add_masks(parser)
     add_texts(parser, "whose pieces are to be explained; without it the model translates", required=False)
     parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
@@ -115,8 +127,9 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
         check_architectures(methods, [trained.spec.architecture])
+        masks = masks_for(args, trained, methods)
         texts = _texts(args, trained, source, target)
-        result = _write_scores(args, about, trained, texts, methods, shard, _Watch(journal, record))
+        result = _write_scores(args, about, trained, masks, texts, methods, shard, _Watch(journal, record))
         record.metrics(result)
         record.artifact(args.out / "facts.json")
     return result
@@ -136,6 +149,7 @@ def _write_scores(
     args: argparse.Namespace,
     about: dict[str, Any],
     trained: TrainedModel,
+    masks: Seq2Seq | None,
     texts: tuple[TokenStore, TokenStore],
     methods: list[Method],
     shard: tuple[int, int],
@@ -181,6 +195,7 @@ def _write_scores(
             workers=workers(args),
             advance=watch.beside(progress.advance),
             statistics=statistics,
+            masks=masks,
         )
         for number, matrices in found:
             writer.write(number, matrices)

@@ -221,7 +221,7 @@ def _record(journal: Journal, about: dict[str, Any], content: dict[str, Any], to
     for system in content["systems"]:
         identity = {**about, "system": system["system"]}
         made = model_run(about, "bleu")
-        made["name"] = run_name(made["name"], system["system"])
+        made["name"] = run_name(made["name"], about.get("comparison"), system["system"])
         made |= {"identity": identity, "tags": {**made["tags"], "system": system["system"]}}
         params = {"tokenize": tokenize, "signature": content["signature"], "baseline": content["baseline"] or "none"}
         record = journal.run(**made, params=params)

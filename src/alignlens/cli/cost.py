@@ -16,7 +16,7 @@ from alignlens.cli.attribute import add_adaptive, check_adaptive
 from alignlens.cli.model_run import model_run
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import add_compute, add_model, add_texts, check_compute, load, workers
+from alignlens.cli.trained import add_compute, add_masks, add_model, add_texts, check_compute, load, masks_for, workers
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import write_json
 from alignlens.io.limits import SECONDS, SENTENCES
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from alignlens.attribution.registry import Method
     from alignlens.corpora.tokens import TokenStore
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import Seq2Seq
 
 OUTPUTS = Outputs(files=("out",))
 _SENTENCES = AttributionSettings.cost_sentences
@@ -39,6 +40,7 @@ _MEASURED = ("seconds_per_100", "forward_passes", "backward_passes", "sentences"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
+    add_masks(parser)
     add_texts(parser, "to be explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
@@ -90,8 +92,9 @@ def run(args: argparse.Namespace) -> None:
         record = journal.run(**_identity(about), params=params)
         trained = load(args)
         check_architectures(methods, [trained.spec.architecture])
+        masks = masks_for(args, trained, methods)
         texts = trained.source_ids(source), trained.target_ids(target)
-        result = {**about, **_facts(args, trained), "methods": _measured(args, trained, texts, methods)}
+        result = {**about, **_facts(args, trained), "methods": _measured(args, trained, masks, texts, methods)}
         if args.out:
             write_json(args.out, result)
             record.artifact(args.out)
@@ -103,7 +106,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _measured(
-    args: argparse.Namespace, trained: TrainedModel, texts: tuple[TokenStore, TokenStore], methods: list[Method]
+    args: argparse.Namespace,
+    trained: TrainedModel,
+    masks: Seq2Seq | None,
+    texts: tuple[TokenStore, TokenStore],
+    methods: list[Method],
 ) -> list[dict[str, Any]]:
     from alignlens.attribution.cost import measure
 
@@ -123,6 +130,7 @@ def _measured(
                 source_begin=trained.spec.source_begin,
                 adaptive=args.adaptive,
                 workers=workers(args),
+                masks=masks,
             ).as_json()
             rows.append({"method": method.text, "name": method.name, **found})
             progress.advance(count - int(found["sentences"]))  # what it had no time for

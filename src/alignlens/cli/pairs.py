@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
     from alignlens.io.progress import Progress
+    from alignlens.models.contract import Seq2Seq
 
 STANDARD = "-"
 STANDARD_INPUT = "/dev/stdin"
@@ -104,6 +105,7 @@ def scores_of_window(
     args: argparse.Namespace,
     progress: Progress,
     adaptive: float | None = None,
+    masks: Seq2Seq | None = None,
 ) -> Iterator[tuple[int, Matrices]]:
     """Yields the scores of sentences by their place in the window, in the order they are computed in."""
     from alignlens.attribution.corpus import attribute
@@ -120,6 +122,7 @@ def scores_of_window(
         first=first,
         workers=workers(args),
         advance=progress.advance,
+        masks=masks,
     )
 
 

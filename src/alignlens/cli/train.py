@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from alignlens.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from alignlens.models.settings import ModelSpec
     from alignlens.tracking.journal import Run
     from alignlens.training.loop import Training
+    from alignlens.training.processes import Processes
 
 OUTPUTS = Outputs(folders=("out", "work"))
 _log = logging.getLogger("train")
@@ -73,19 +76,12 @@ def run(args: argparse.Namespace) -> None:
     recipe = check_recipe(read_json_option("--settings", args.settings), "--settings")
     about = about_of(args)
     training_settings = TrainingSettings.from_json(recipe.training)
-    from alignlens.models.checkpoint import KIND
     from alignlens.training.assembly import Files, assemble, write_model
-    from alignlens.training.processes import joined_processes
-    from alignlens.training.state import WorkFolder
 
-    check_replaceable(args.out, KIND)
     files = Files(**{name: getattr(args, name) for name in _FILES})
-    with (
-        joined_processes(args.threads or training_settings.threads) as processes,
-        WorkFolder.reserved(args.work) if processes.leads else nullcontext() as hold,
-    ):
-        processes.from_leader(None)  # The others look into the work folder when the leader has it.
-        training, spec = assemble(
+
+    def assembled(processes: Processes) -> tuple[Training, ModelSpec]:
+        return assemble(
             files,
             recipe.architecture,
             recipe.model,
@@ -97,29 +93,71 @@ def run(args: argparse.Namespace) -> None:
             args.start_from,
             args.pairs,
         )
+
+    def written(training: Training, spec: ModelSpec) -> None:
+        write_model(args.out, training, spec, files)
+
+    carry_out(
+        args, about, args.threads or training_settings.threads, Task(assembled, written, experiment="train models")
+    )
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a verb trains: how it is put together and written, and what is done before and after, by one process."""
+
+    assembled: Callable[[Processes], tuple[Training, ModelSpec]]
+    written: Callable[[Training, ModelSpec], None]
+    experiment: str
+    before: Callable[[], None] = lambda: None
+    after: Callable[[], None] = lambda: None
+    step: str | None = None  # in the name of the run, unless it is the model itself
+
+
+def carry_out(args: argparse.Namespace, about: dict[str, Any], threads: int, task: Task) -> None:
+    """Trains from wherever the work folder is to the end, recorded in the journal, then writes the folder."""
+    from alignlens.models.checkpoint import KIND
+    from alignlens.training.processes import joined_processes
+    from alignlens.training.state import WorkFolder
+
+    check_replaceable(args.out, KIND)
+    with (
+        joined_processes(threads) as processes,
+        WorkFolder.reserved(args.work) if processes.leads else nullcontext() as hold,
+    ):
+        if processes.leads:
+            task.before()
+        processes.from_leader(None)  # The others look into the work folder when the leader has it.
+        training, spec = task.assembled(processes)
         with Journal(args.journal if processes.leads else None) as journal:
-            record = _record(journal, about, spec, training)
+            record = _record(journal, about, spec, training, task)
             started = time.monotonic()
             _watched(training, journal, record, speaks=processes.leads)
             record.metric("train_seconds", time.monotonic() - started, training.progress.update)
             if processes.leads:
-                write_model(args.out, training, spec, files)
+                task.written(training, spec)
                 for name in ("model.json", "curves.csv", "samples.txt"):
-                    record.artifact(args.out / name)
+                    if (args.out / name).exists():
+                        record.artifact(args.out / name)
                 # Whoever waits finds the training at its end, and need not do it again to write the same model.
                 if hold is None or not hold.awaited():
+                    task.after()
                     training.work.remove()
 
 
-def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: Training) -> Run:
+def _record(journal: Journal, about: dict[str, Any], spec: ModelSpec, training: Training, task: Task) -> Run:
     from alignlens.models.contract import parameter_count
 
+    named = (about.get("dataset"), about.get("direction"), about.get("model", spec.architecture), f"s{training.seed}")
     run = journal.run(
-        experiment="train models",
-        name=run_name(
-            about.get("dataset"), about.get("direction"), about.get("model", spec.architecture), f"s{training.seed}"
-        ),
-        identity={"architecture": spec.architecture, "seed": training.seed, **about},
+        experiment=task.experiment,
+        name=run_name(*named, task.step),
+        identity={
+            "architecture": spec.architecture,
+            "seed": training.seed,
+            **({} if task.step is None else {"step": task.step}),
+            **about,
+        },
         tags={
             "architecture": spec.architecture,
             "seed": str(training.seed),

@@ -10,11 +10,15 @@ from alignlens.cli.numbers import count
 from alignlens.decoding.settings import TranslationSettings
 from alignlens.errors import ConfigError
 from alignlens.io.limits import BATCH_TOKENS, THREADS
+from alignlens.models.settings import architecture_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from alignlens.attribution.registry import Method
     from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import Seq2Seq
 
 #: With fewer weights, threads wait for each other longer than they compute, on a busy machine for minutes.
 _WORTH_SEVERAL_THREADS = 1_000_000
@@ -30,6 +34,16 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
         "--model", type=Path, required=required, metavar="DIR", help="folder that alignlens train wrote"
     )
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
+
+
+def add_masks(parser: argparse.ArgumentParser) -> None:
+    """Adds --masks."""
+    parser.add_argument(
+        "--masks",
+        type=Path,
+        metavar="DIR",
+        help="what alignlens masks wrote, for mask (default: masks beside the model)",
+    )
 
 
 def add_source(parser: argparse.ArgumentParser, more: str = "", required: bool = True) -> None:
@@ -90,3 +104,14 @@ def load(args: argparse.Namespace) -> TrainedModel:
         torch.set_num_threads(1)
     trained.model.to("cuda" if torch.cuda.is_available() else "cpu")
     return trained
+
+
+def masks_for(args: argparse.Namespace, trained: TrainedModel, methods: Sequence[Method]) -> Seq2Seq | None:
+    """Returns the model with its mask nets, if a method reads masks and the model has none itself."""
+    has_masks = architecture_of(trained.spec.architecture).has_masks
+    if has_masks or not any(method.spec.needs_masks for method in methods):
+        return None
+    from alignlens.attribution.masks import load_masks
+
+    beside = (args.model / "..").resolve() / "masks"
+    return load_masks(args.masks or beside, trained, args.weights)

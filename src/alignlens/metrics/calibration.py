@@ -5,7 +5,9 @@ the attention combined with a mask, the mask itself, and the importance of sourc
 attention are divided by their sum first, since combined ones have any. Logarithms are natural, and 0 log 0 is 0.
 
     jsd                     Jensen-Shannon divergence of original and combined rows, at most ln 2; by layer
-    jsd_by_entropy          the same by the entropy of the original row: below 0.8, 1.6, 2.4, 3.2, and above
+    jsd_by_entropy          the same by layer and entropy of the original row: below 0.8, 1.6, 2.4, 3.2, and above
+    jsd_entropy_rank        Spearman's correlation of the entropy of the original row with its divergence over the rows
+                            of a sentence, by layer
     entropy_original        entropy of original rows, by layer; entropy_combined likewise
     entropy_change          combined minus original: above 0 is more spread out; by layer
     entropy_change_of_rows  the same over all layers: their mean
@@ -14,8 +16,11 @@ attention are divided by their sum first, since combined ones have any. Logarith
     tau_original            Kendall's tau-b of attention, the mean over heads, with importance, by layer;
                             tau_combined likewise, and tau_mask for 1 - mask, which is large where it matters
     tau_..._without_end     the same without END, the last source position
+    loss_clean              nats per label with the attention that the model has; loss_perturbed with attention that the
+                            mask perturbs, and loss_shuffled with its values at other source positions
 
-Means are over all rows of all sentences. A row in which a side is constant has no tau and does not count.
+Means are over all rows of all sentences, those of losses over labels, and that of ``jsd_entropy_rank`` is over
+sentences. A row, or a sentence, in which a side is constant has no rank correlation and does not count.
 """
 
 from __future__ import annotations
@@ -25,14 +30,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from alignlens.errors import InputError
+from alignlens.io.arrays import read_arrays, write_arrays
 from alignlens.metrics.agreement import Rows
 from alignlens.metrics.comparisons import ItemSums
 from alignlens.metrics.entropy import row_entropies
 from alignlens.metrics.kendall import kendall_tau
+from alignlens.metrics.rank_correlation import spearman
 from alignlens.metrics.sampled import Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -44,6 +53,10 @@ if TYPE_CHECKING:
 ENTROPY_EDGES = (0.8, 1.6, 2.4, 3.2)
 """Where bins of entropy begin, each at its edge; the first begins at 0."""
 ORIGINAL, COMBINED, MASK = "original", "combined", "mask"
+CLEAN, PERTURBED, SHUFFLED = LOSSES = "clean", "perturbed", "shuffled"
+_SMALLEST_DIVERGENCE = 1e-12
+"""Less is what rounding leaves of equal rows, or less than nothing; it must not have a rank."""
+_ADVICE = "Delete it and make it again with: alignlens calibration, or run the pipeline again."
 
 
 class _Sum(NamedTuple):
@@ -66,17 +79,19 @@ class Calibration:
         importance: Tensor,
         combined: Tensor | None = None,
         mask: Tensor | None = None,
+        losses: Mapping[str, float] | None = None,
     ) -> None:
         """Adds a sentence by its number in the corpus.
 
-        Attention and mask are (layer, head, target, source), importance is (target, source). A model that is not
-        calibrated has neither ``combined`` nor ``mask``, and nothing is said of them.
+        Attention and mask are (layer, head, target, source), importance is (target, source). Losses, some of
+        ``LOSSES``, are sums over its labels. A model that is not calibrated has neither ``combined`` nor ``mask``, and
+        nothing is said of them.
         """
         if number in self._sentences:
             raise ValueError(f"sentence {number} is there already")
         try:
             _check(original, importance, combined, mask)
-            found = _sums(original, importance, combined, mask)
+            found = _sums(original, importance, combined, mask) | _losses(losses or {}, len(importance))
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
         if _shapes(found) != _shapes(next(iter(self._sentences.values()), found)):
@@ -96,7 +111,7 @@ class Calibration:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationSums:
-    """Sums and counts of every quantity: (sentence,), (sentence, layer), or (sentence, bin)."""
+    """Sums and counts of every quantity: (sentence,), (sentence, layer), or (sentence, layer, bin)."""
 
     sentences: tuple[int, ...]
     totals: Mapping[str, Numbers]
@@ -117,13 +132,34 @@ class CalibrationSums:
         )
         return cls(tuple(numbers[order].tolist()), totals, counts)
 
+    @classmethod
+    def load(cls, path: Path) -> CalibrationSums:
+        """Returns what ``save`` wrote; whatever is wrong with it is an InputError."""
+        found = read_arrays(path, _ADVICE)
+        numbers = found.pop(_NUMBERS, np.empty(0))
+        names = [key.removesuffix(_TOTAL) for key in found if key.endswith(_TOTAL)]
+        if not names or found.keys() != {name + side for name in names for side in (_TOTAL, _COUNT)}:
+            raise InputError("not the sums of sentences.", path, advice=_ADVICE)
+        totals, counts = ({name: found[name + side] for name in names} for side in (_TOTAL, _COUNT))
+        fit = numbers.ndim == 1 and numbers.dtype.kind == "i" and (np.diff(numbers) > 0).all()
+        if not fit or not all(_fit(len(numbers), totals[name], counts[name]) for name in names):
+            raise InputError("damaged: its arrays do not fit together.", path, advice=_ADVICE)
+        return cls(tuple(numbers.tolist()), totals, counts)
+
+    def save(self, path: Path) -> None:
+        """Writes one file."""
+        arrays: dict[str, NDArray[Any]] = {_NUMBERS: np.array(self.sentences, np.int64)}
+        for name, totals in self.totals.items():
+            arrays |= {name + _TOTAL: totals, name + _COUNT: self.counts[name]}
+        write_arrays(path, arrays)
+
     def means(self) -> dict[str, Numbers]:
-        """Returns the mean of every quantity, by layer or bin where it has them; nan where nothing counted."""
+        """Returns the mean of every quantity, by layer and bin where it has them; nan where nothing counted."""
         with np.errstate(invalid="ignore"):
             return {name: self.totals[name].sum(axis=0) / self.counts[name].sum(axis=0) for name in self.totals}
 
     def sampled(self, draws: Draws, quantity: str, *place: int) -> Sampled:
-        """Returns a mean with what it is on resampled sentences; ``place`` is the layer or bin."""
+        """Returns a mean with what it is on resampled sentences; ``place`` is the layer, or layer and bin."""
         of_place: Any = (slice(None), *place)
         above, below = (each[quantity][of_place] for each in (self.totals, self.counts))
         return Sampled(ItemSums(above, below).mean(), draws.ratio(above, below))
@@ -136,6 +172,15 @@ class CalibrationSums:
             for place in np.ndindex(totals.shape[1:]):
                 found[name][place] = self.sampled(draws, name, *place).interval(draws.level)
         return found
+
+
+_NUMBERS, _TOTAL, _COUNT = "sentences", ".total", ".count"  # how arrays are called in a file
+
+
+def _fit(sentences: int, totals: Numbers, counts: Numbers) -> bool:
+    """Returns whether arrays can be sums and counts of sentences."""
+    alike = totals.shape == counts.shape and totals.dtype == counts.dtype == np.float64
+    return bool(alike and totals.shape[:1] == (sentences,) and np.isfinite(totals).all() and (counts >= 0).all())
 
 
 def _shapes(sums: Mapping[str, _Sum]) -> dict[str, tuple[int, ...]]:
@@ -172,16 +217,24 @@ def _sums(original: Tensor, importance: Tensor, combined: Tensor | None, mask: T
     return found
 
 
+def _losses(losses: Mapping[str, float], labels: int) -> dict[str, _Sum]:
+    for name, loss in losses.items():
+        if name not in LOSSES or not np.isfinite(loss):
+            raise ValueError(f"loss {name!r} of {loss}")
+    return {f"loss_{name}": _Sum(losses[name], labels) for name in LOSSES if name in losses}
+
+
 def _changes(entropies: Numbers, shares: Numbers, new_entropies: Numbers, new_shares: Numbers) -> dict[str, _Sum]:
     """Returns what differs between original rows and new ones."""
-    # Rounding may leave less than nothing.
-    divergences = np.maximum(_entropies((shares + new_shares) / 2) - (entropies + new_entropies) / 2, 0)
-    bins, size = np.digitize(entropies, ENTROPY_EDGES).ravel(), len(ENTROPY_EDGES) + 1
+    divergences = _entropies((shares + new_shares) / 2) - (entropies + new_entropies) / 2
+    divergences[divergences < _SMALLEST_DIVERGENCE] = 0
+    ranks = np.array([spearman(one.ravel(), other.ravel()) for one, other in zip(entropies, divergences, strict=True)])
     changes = new_entropies - entropies
     averaged = _entropies(new_shares.mean(axis=(0, 1))) - _entropies(shares.mean(axis=(0, 1)))
     return {
         "jsd": _by_layer(divergences),
-        "jsd_by_entropy": _Sum(np.bincount(bins, divergences.ravel(), size), np.bincount(bins, minlength=size)),
+        "jsd_by_entropy": _by_entropy(divergences, entropies),
+        "jsd_entropy_rank": _Sum(np.nan_to_num(ranks), ~np.isnan(ranks)),
         "entropy_combined": _by_layer(new_entropies),
         "entropy_change": _by_layer(changes),
         "entropy_change_of_rows": _Sum(changes.sum(), changes.size),
@@ -203,6 +256,16 @@ def _shares(rows: Tensor) -> Numbers:
 def _by_layer(numbers: Numbers) -> _Sum:
     by_layer = numbers.reshape(len(numbers), -1)
     return _Sum(by_layer.sum(axis=1), np.full(len(by_layer), by_layer.shape[1]))
+
+
+def _by_entropy(numbers: Numbers, entropies: Numbers) -> _Sum:
+    """Returns sums by (layer, bin)."""
+    layers, size = len(numbers), len(ENTROPY_EDGES) + 1
+    bins = np.digitize(entropies, ENTROPY_EDGES).reshape(layers, -1) + size * np.arange(layers)[:, None]
+    totals, counts = (
+        np.bincount(bins.ravel(), weights, layers * size).reshape(layers, size) for weights in (numbers.ravel(), None)
+    )
+    return _Sum(totals, counts)
 
 
 def _taus(explained: Numbers, importance: Tensor) -> Numbers:

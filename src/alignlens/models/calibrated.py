@@ -7,12 +7,15 @@ perturbation hurts the translation, so where the source matters. Of the usual we
     calibrated  a exp(1 - m)          what matters gets more
 
 and a fusion of ``a`` and the calibrated weights mixes the values. What trains the masks is ``mask_game`` of the
-objectives. The released code divides by the padded length in place of n, and gives weight to padding; here padding has
-none.
+objectives. With the fusion ``none`` the values are mixed by ``a``: this is the Transformer, and its mask nets, which
+``mask_nets`` trains alone, only tell what matters.
+
+The released code divides by the padded length in place of n, and gives weight to padding; here padding has none.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +39,9 @@ from alignlens.models.contract import Attention, to_one
 from alignlens.models.settings import CalibratedSettings, TransformerSettings
 from alignlens.models.transformer import DecoderLayer, Transformer
 
+#: Logit of 1 - m at the beginning, where masks are trained alone.
+_FIRST_STRENGTH = 2.0
+
 
 class Calibrated(Transformer):
     """A Transformer whose decoder layers calibrate their attention to the source."""
@@ -44,10 +50,18 @@ class Calibrated(Transformer):
         """Returns the weights of all mask nets; the gates are not among them."""
         return [parameter for cross in self._cross() for parameter in cross.mask_net.parameters()]
 
+    def freeze(self) -> None:
+        """Lets nothing but the mask nets learn: no gradient is made for anything else, nor for keys and values."""
+        self.requires_grad_(False)
+        for cross in self._cross():
+            cross.mask_net.requires_grad_(True)
+            cross.is_frozen = True
+
     def at_update(self, update: int) -> None:
         """Moves the fusion on, if it depends on how long the model was trained."""
         for cross in self._cross():
-            cross.fusion.at_update(update)
+            if cross.fusion is not None:
+                cross.fusion.at_update(update)
 
     @contextmanager
     def perturbed(self, masks: Sequence[Tensor] | None = None) -> Iterator[None]:
@@ -78,9 +92,9 @@ class CalibratedAttention(CrossAttention):
     def __init__(self, settings: CalibratedSettings) -> None:
         super().__init__(settings.dim, settings.heads, settings.attention_dropout)
         self.mask_net = MaskNet(settings)
-        self.fusion = FUSIONS[settings.fusion](settings)
+        self.fusion: Fusion | None = None if settings.fusion == "none" else FUSIONS[settings.fusion](settings)
         self.renormalises = settings.rows == "renorm"
-        self.perturbs = False
+        self.perturbs = self.is_frozen = False
         self.given: Tensor | None = None
 
     def read(self, states: Tensor) -> Tensor:
@@ -95,15 +109,17 @@ class CalibratedAttention(CrossAttention):
     ) -> tuple[Tensor, Attention | None]:
         """Returns the output (batch, query, dim), and the layer by name if traced, with its softmax and its mask."""
         keys, values, mask_keys = source.chunk(3, dim=-1)
+        if self.is_frozen:  # They share a tensor with what learns, and would seem to depend on it.
+            keys, values = keys.detach(), values.detach()
         query = self.query(inputs)
         original = attention_weights(by_head(query, self.heads), keys, visible, exact_zeros=trace)
-        if self.given is None:
-            mask_query = by_head(self.mask_net.queries(inputs, query), self.heads)
-            strength = torch.sigmoid(-scaled_products(mask_query, mask_keys)).to(original.dtype)
-        else:
-            strength = 1 - self.given
+        if self.fusion is None and not (self.perturbs or trace):
+            return mixed(self, original, values, trace)
+        strength = self._strength(inputs, query, mask_keys).to(original.dtype)
         if self.perturbs:
             weights = perturbed(original, strength, visible)
+        elif self.fusion is None:
+            weights = original
         else:
             weights = self.fusion(original, original * torch.expm1(strength), query)
             weights = to_one(weights) if self.renormalises else weights
@@ -111,6 +127,13 @@ class CalibratedAttention(CrossAttention):
         if seen is None:
             return output, None
         return output, replace(seen, original=original, mask=(1 - strength).masked_fill(~visible, 0.0))
+
+    def _strength(self, inputs: Tensor, query: Tensor, mask_keys: Tensor) -> Tensor:
+        """Returns 1 - m (batch, head, query, key): of the mask net, or of masks that are given."""
+        if self.given is not None:
+            return 1 - self.given
+        mask_query = by_head(self.mask_net.queries(inputs, query), self.heads)
+        return torch.sigmoid(-scaled_products(mask_query, mask_keys))
 
 
 def perturbed(original: Tensor, strength: Tensor, visible: Tensor) -> Tensor:
@@ -130,6 +153,12 @@ class MaskNet(nn.Module):
             HeadProjection(settings) if self.as_printed else projection(settings.dim, 1, gain=FUSED_GAIN)
             for _ in range(2)
         )
+        if settings.fusion == "none" and not self.as_printed:
+            # A trained model may bear attention that is perturbed by half. Masks would have nothing to learn from, and
+            # the penalty would take them all to one; so they begin where nearly everything is perturbed.
+            bias = (_FIRST_STRENGTH / math.sqrt(settings.dim // settings.heads)) ** 0.5
+            nn.init.constant_(cast("nn.Linear", self.query).bias, bias)
+            nn.init.constant_(cast("nn.Linear", self.key).bias, -bias)
 
     def queries(self, inputs: Tensor, query: Tensor) -> Tensor:
         """Returns (batch, query, dim), of what enters the attention layer, or of its queries."""

@@ -111,9 +111,8 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     ``weights`` names a checkpoint of the folder without its ending: ``best``, ``snapshots/000100``.
     """
     folder = Path(folder)
-    card = read_card(folder)
+    spec = read_spec(folder)
     with taking(folder / _CARD, _AGAIN):
-        spec = ModelSpec.from_json(card["spec"])
         model = build(spec)
     path = folder / f"{weights}.safetensors"
     if not path.is_file():
@@ -122,6 +121,13 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     verify_member(folder, f"{weights}.safetensors")  # It checks itself, but not that it is this model's.
     put_weights(model, load_tensors(path)[0], path)
     return model.eval(), spec
+
+
+def read_spec(folder: Path | str) -> ModelSpec:
+    """Returns what the model of a folder is, without its weights."""
+    card = read_card(folder)
+    with taking(Path(folder) / _CARD, _AGAIN):
+        return ModelSpec.from_json(card["spec"])
 
 
 def read_card(folder: Path | str) -> dict[str, Any]:

@@ -81,10 +81,10 @@ class CalibratedSettings(TransformerSettings):
     Where paper and released code differ, the defaults are the code's.
     """
 
-    fusion: Literal["fixed", "anneal", "gate"] = setting(
+    fusion: Literal["fixed", "anneal", "gate", "none"] = setting(
         "gate",
         "How much of the calibrated weights is mixed in: always fixed_weight (fixed), more and more along the training "
-        "(anneal), or what a learned gate says (gate).",
+        "(anneal), what a learned gate says (gate), or nothing, so that masks only tell what matters (none).",
     )
     fixed_weight: float = setting(
         0.1, "What calibrated weights are multiplied with (fusion fixed).", Limits(0, 1000), "the others are lost in it"
@@ -115,6 +115,11 @@ class CalibratedSettings(TransformerSettings):
         "One map for all heads of a layer, of the scaled query (released), or one for each head, of its query as it is "
         "(printed); with fusion gate.",
     )
+
+
+def with_masks(settings: TransformerSettings, mask_input: Literal["released", "printed"]) -> CalibratedSettings:
+    """Returns a Transformer that computes the same and has mask nets besides."""
+    return CalibratedSettings(**asdict(settings), fusion="none", mask_input=mask_input)
 
 
 @dataclass(frozen=True)
@@ -202,6 +207,8 @@ class Architecture:
     label: str  # for people
     settings: type[ArchitectureSettings]
     model: Callable[[], Callable[[Any, int, int], Seq2Seq]]
+    extends: str | None = None  # another one, of which it has all settings and weights, and some more
+    has_masks: bool = False  # of its attention to the source
 
 
 def _transformer() -> Callable[[Any, int, int], Seq2Seq]:
@@ -236,7 +243,9 @@ def _bag_of_words() -> Callable[[Any, int, int], Seq2Seq]:
 
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture("Transformer", TransformerSettings, _transformer),
-    "calibrated": Architecture("Calibrated Transformer", CalibratedSettings, _calibrated),
+    "calibrated": Architecture(
+        "Calibrated Transformer", CalibratedSettings, _calibrated, "transformer", has_masks=True
+    ),
     "lstm": Architecture("LSTM", LstmSettings, _lstm),
     "fconv": Architecture("FConv", FconvSettings, _fconv),
     "bag_of_words": Architecture("Bag of words", BagOfWordsSettings, _bag_of_words),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens.errors import InputError
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.results.paths import ALIGNER_LINKS, ALIGNER_METRICS, TRAINED
+from alignlens.results.paths import ALIGNER_LINKS, ALIGNER_METRICS, COMPARISON, TRAINED
 from alignlens.results.protocol import Protocol, interval_of
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ class Manifest:
 
     @cached_property
     def _runs(self) -> set[tuple[str, ...]]:
-        """The names of trained models, with and without their direction, and of aligners."""
+        """The names of trained models, with and without their direction, of aligners, and of comparisons."""
         models = [tuple(names.values()) for names in self.expected(TRAINED)]
         links = [tuple(names.values())[:4] for names in self.expected(ALIGNER_LINKS)]
         scores = [tuple(names.values()) for names in self.expected(ALIGNER_METRICS)]
-        return {*models, *((dataset, model, seed) for dataset, _, model, seed in models), *links, *scores}
+        compared = [tuple(names.values()) for names in self.expected(COMPARISON)]
+        return {*models, *((dataset, model, seed) for dataset, _, model, seed in models), *links, *scores, *compared}

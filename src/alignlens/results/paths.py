@@ -59,6 +59,7 @@ PIECES = PathPattern("pieces/{dataset}/{split}.{side}")
 TOKENS = PathPattern("tokens/{dataset}/{split}.{side}")  # the same as numbers, which is what models read
 
 TRAINED = PathPattern(f"models/{MODEL}/model")
+MASKS = PathPattern(f"models/{MODEL}/masks")  # the same with mask nets, which were trained alone
 TRANSLATION = PathPattern(f"translations/{MODEL}/test.txt")
 TRANSLATED_PIECES = PathPattern(f"translations/{MODEL}/test.pieces")  # as they were generated
 TRANSLATED_TOKENS = PathPattern(f"translations/{MODEL}/test.tokens")
@@ -95,6 +96,11 @@ AGREEMENT = PathPattern("agreement/{task}/{split}/agreement.json")
 AGREEMENT_SENTENCES = PathPattern("agreement/{task}/{split}/sentences.npz")
 TOY = PathPattern("toys/{toy}.json")
 COUNTS = PathPattern("counts/{dataset}/{direction}.json")  # of words on both sides of the training text
+
+# What calibration does to attention, and how models translate against a baseline.
+CALIBRATION = PathPattern(f"calibration/{MODEL}/{{split}}.json")
+CALIBRATION_SENTENCES = PathPattern(f"calibration/{MODEL}/{{split}}.npz")
+COMPARISON = PathPattern("comparisons/{dataset}/{direction}/{comparison}.json")
 
 STUDY = PathPattern("{study}/{file}")
 REPORT = PathPattern("report/{file}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from alignlens.results.paths import DEV, FINAL, FORCED, FREE, SPLITS, TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from alignlens.results.protocol import Protocol
 
@@ -205,6 +205,40 @@ class AgreementRequest:
 
 
 @dataclass(frozen=True)
+class CalibrationRequest:
+    """What attention and masks of a model say of a text, in every direction that it is trained in."""
+
+    dataset: str
+    model: str
+    split: str = TEST
+    """The test or dev text, or a text that was asked for."""
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """Models whose BLEU is compared with that of a baseline, with tests of significance.
+
+    They are compared in every direction that all of them are trained in, with all seeds that all of them have. The
+    baseline is one of ``models``, or one besides.
+    """
+
+    name: str
+    dataset: str
+    models: tuple[str, ...]
+    baseline: str
+
+    def systems(self) -> tuple[str, ...]:
+        """Returns the baseline, then the others."""
+        return (self.baseline, *(model for model in self.models if model != self.baseline))
+
+
+def common_seeds(several: Iterable[Sequence[int]]) -> list[int]:
+    """Returns the seeds that all have, in ascending order."""
+    return sorted(set.intersection(*map(set, several)))
+
+
+@dataclass(frozen=True)
 class ToyRequest:
     """A generated task that small models learn, many seeds at a time."""
 
@@ -238,3 +272,5 @@ class Requests:
     toys: Sequence[ToyRequest] = ()
     counts: Sequence[str] = ()
     """Datasets whose words are counted together, source with target."""
+    calibrations: Sequence[CalibrationRequest] = ()
+    comparisons: Sequence[ComparisonRequest] = ()

@@ -88,6 +88,24 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 "-metrics.dev_bleu",
             ),
         ),
+        "train masks": Experiment(
+            "Mask nets of trained models, with what their perturbation does to the dev text.",
+            View(
+                "masks by loss",
+                (
+                    "metrics.dev_mask",
+                    "metrics.dev_clean_loss",
+                    "metrics.dev_perturbed_loss",
+                    "metrics.dev_shuffled_loss",
+                    "metrics.train_seconds",
+                    "params.objective_alpha",
+                    "tags.dataset",
+                    "tags.direction",
+                    "tags.model",
+                ),
+                "-metrics.dev_perturbed_loss",
+            ),
+        ),
         "train classifiers": Experiment(
             "Trained classifiers of labelled texts with their learning curves.",
             View(
@@ -166,6 +184,26 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                     "tags.extraction",
                 ),
                 "metrics.aer",
+            ),
+        ),
+        "calibration": Experiment(
+            "What calibration does to attention, whether attention and masks point at what matters, and losses.",
+            View(
+                "calibration by model",
+                (
+                    "metrics.loss_clean",
+                    "metrics.loss_perturbed",
+                    "metrics.loss_shuffled",
+                    "metrics.entropy_change_of_rows",
+                    "metrics.mask/layer 1",
+                    "metrics.jsd/layer 1",
+                    "metrics.tau_original/layer 1",
+                    "metrics.tau_mask/layer 1",
+                    "tags.dataset",
+                    "tags.direction",
+                    "tags.model",
+                ),
+                "tags.model",
             ),
         ),
         "encoders": Experiment("Weights and norms inside encoders over a text."),

@@ -27,7 +27,7 @@ from alignlens.models.checkpoint import (
 )
 from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
-from alignlens.models.settings import ModelSpec, architecture_settings
+from alignlens.models.settings import ModelSpec, architecture_of, architecture_settings
 from alignlens.subwords.spans import Segmenter, join
 from alignlens.subwords.stores import check_subwords
 from alignlens.training.loop import Training
@@ -47,13 +47,16 @@ CURVES = ("learning_rate", "train_loss", "dev_loss", "dev_accuracy", "dev_bleu")
 
 @dataclass(frozen=True)
 class Files:
-    """What a training reads: token stores, the dev text to translate into, and the subword models."""
+    """What a training reads: token stores, the dev text to translate into, and the subword models.
+
+    A training that does not change what the model computes translates nothing, and needs no dev text.
+    """
 
     train_source: Path
     train_target: Path
     dev_source: Path
     dev_target: Path
-    dev_text: Path
+    dev_text: Path | None
     source_subwords: Path
     target_subwords: Path
 
@@ -69,11 +72,12 @@ def assemble(
     processes: Processes,
     start_from: Path | None = None,
     pairs: int | None = None,
+    start_weights: str = "weights",
 ) -> tuple[Training, ModelSpec]:
     """Returns the training, resumed from ``work`` if something is there, and what it trains.
 
-    ``start_from`` is the folder of a trained model whose weights a new training begins with; ``pairs`` are the first of
-    the training text that it sees, None for all.
+    ``start_from`` is the folder of a trained model whose weights a new training begins with, the checkpoint
+    ``start_weights`` of it; ``pairs`` are the first of the training text that it sees, None for all.
     """
     source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
     if pairs is not None:
@@ -81,13 +85,7 @@ def assemble(
     dev_source, dev_target = TokenStore.open(files.dev_source), TokenStore.open(files.dev_target)
     _subwords(files.source_subwords, source, dev_source)
     segmenter = _subwords(files.target_subwords, target, dev_target)
-    references = read_lines(files.dev_text)
-    if len(references) != len(dev_target):
-        raise InputError(
-            f"{len(references):,} lines for {len(dev_target):,} sentences in {files.dev_target}.",
-            files.dev_text,
-            advice="Give the text that the token store was made of.",
-        )
+    references = _references(files, len(dev_target))
     spec = ModelSpec(
         architecture,
         architecture_settings(architecture, model),
@@ -104,6 +102,7 @@ def assemble(
         seed=seed,
         source_begin=source_begin,
     )
+    chosen = settings.objective
     dev = DevText(
         dev_source,
         dev_target,
@@ -112,18 +111,18 @@ def assemble(
         source_begin=source_begin,
         batch_tokens=settings.batch_tokens,
         translated=settings.validate_sentences,
+        translates=chosen.spec.moves_model,
     )
     made = build(spec, seed)
-    chosen = settings.objective
     chosen.check_architecture(architecture)
     objective = chosen.spec.load()(chosen.options, Material(spec, settings, source, target))
     if start_from is not None:
-        _begin_with(start_from, made, spec, files)
+        _begin_with(start_from, start_weights, made, spec, files)
     elif chosen.spec.needs_start:
         raise ConfigError(f"training.objective: {chosen.name} goes on from a trained model; name it by --start-from.")
     identity = {
         "model": spec.as_json(),
-        "start_from": None if start_from is None else sha256_of(start_from / "weights.safetensors"),
+        "start_from": None if start_from is None else sha256_of(start_from / f"{start_weights}.safetensors"),
         "training": _path_of(settings),
         "seed": seed,
         "data": [store.fingerprint for store in (source, target, dev_source, dev_target)],
@@ -131,17 +130,39 @@ def assemble(
     return Training(made, objective, settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
 
 
-def _begin_with(folder: Path, model: Seq2Seq, spec: ModelSpec, files: Files) -> None:
-    """Gives a model the weights of a trained one, which must be of the same settings and read the same pieces."""
-    trained, other = load_model(folder)
+def _references(files: Files, sentences: int) -> list[str]:
+    """Returns the dev text, if there is one."""
+    if files.dev_text is None:
+        return []
+    references = read_lines(files.dev_text)
+    if len(references) != sentences:
+        raise InputError(
+            f"{len(references):,} lines for {sentences:,} sentences in {files.dev_target}.",
+            files.dev_text,
+            advice="Give the text that the token store was made of.",
+        )
+    return references
+
+
+def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, files: Files) -> None:
+    """Gives a model the weights of a trained one, which must be of the same settings and read the same pieces.
+
+    A model of an architecture that extends another may begin with one of the other; the rest of its weights is new.
+    """
+    trained, other = load_model(folder, weights)
     advice = "Start from a model of the same architecture, settings and subwords."
-    for key, (theirs, ours) in differences(other.as_json(), spec.as_json()).items():
+    wanted, own = spec.as_json(), weights_of(model)
+    extends = architecture_of(spec.architecture).extends == other.architecture
+    if extends:
+        common = {key: wanted["settings"][key] for key in other.as_json()["settings"]}
+        wanted |= {"architecture": other.architecture, "settings": common}
+    for key, (theirs, ours) in differences(other.as_json(), wanted).items():
         told = f"a model with {key} = {json.dumps(theirs)}, but here {key} = {json.dumps(ours)}."
         raise InputError(told, folder, advice=advice)
     for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
         if sha256_of(folder / f"{side}.model") != sha256_of(path):
             raise InputError(f"its {side} pieces are not those of {path}.", folder, advice=advice)
-    put_weights(model, weights_of(trained), folder)
+    put_weights(model, {**(own if extends else {}), **weights_of(trained)}, folder)
 
 
 def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
@@ -162,6 +183,7 @@ def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files)
     """Writes the folder of a finished training: every kept checkpoint, what it is, its curves and samples."""
     work, progress, settings = training.work, training.progress, training.settings
     with atomic_directory(folder, KIND) as made:
+        _describe(made, training, spec, files)
         _keep(work.checkpoint("best"), made / "best.safetensors")
         save_tensors(made / "last.safetensors", weights_of(training.model), {"update": progress.update})
         recent = [work.checkpoint(f"recent/{update:06d}") for update in progress.recent]
@@ -172,14 +194,28 @@ def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files)
             if update <= progress.update:
                 name = f"snapshots/{update:06d}"
                 _keep(work.checkpoint(name), made / f"{name}.safetensors")
-        for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
-            verify(path)
-            shutil.copyfile(path, made / f"{side}.model")
-        write_json(made / "model.json", _card(training, spec))
         if own := weights_of(training.objective):
             save_tensors(made / "objective.safetensors", own, {"update": progress.update})
-        _write_curves(made / "curves.csv", training)
         write_lines(made / "samples.txt", _samples(training.history))
+
+
+def write_masks(folder: Path, training: Training, spec: ModelSpec, files: Files, masks_of: str) -> None:
+    """Writes the folder of mask nets that were trained alone: one checkpoint, with the model that they belong to.
+
+    ``masks_of`` is the SHA-256 of its weights.
+    """
+    with atomic_directory(folder, KIND) as made:
+        _describe(made, training, spec, files, masks_of=masks_of)
+        save_tensors(made / "weights.safetensors", weights_of(training.model), {"update": training.progress.update})
+
+
+def _describe(folder: Path, training: Training, spec: ModelSpec, files: Files, **more: str) -> None:
+    """Writes all of a model folder that is not weights."""
+    for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
+        verify(path)
+        shutil.copyfile(path, folder / f"{side}.model")
+    write_json(folder / "model.json", {**_card(training, spec), **more})
+    _write_curves(folder / "curves.csv", training)
 
 
 def _keep(checkpoint: Path, kept: Path) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.limits import BATCH_TOKENS, THREADS, Limits
-from alignlens.io.typed import read, setting, written
-from alignlens.training.objectives.registry import ChosenObjective
+from alignlens.io.schema import check
+from alignlens.io.typed import read, schema_of, setting, written
+from alignlens.training.objectives.registry import ChosenObjective, MaskNetOptions
 
 if TYPE_CHECKING:
     from alignlens.models.settings import ArchitectureSettings
@@ -18,6 +19,20 @@ _RATE = Limits(0, 1000), "any training diverges long before"
 _TOO_LONG = "no training is as long"
 _UPDATES = Limits(1, 10_000_000), _TOO_LONG
 _EPOCHS = Limits(1, 1_000_000), _TOO_LONG
+_ALL_ONE = "all masks are one long before"
+#: Small batches and a high rate, since nothing but a few projections has to learn; labels as they are, since the point
+#: is what becomes of their probability. The dev loss is that of the model, so the last weights are as good as any.
+_MASK_TRAINING = {
+    "batch_tokens": 1000,
+    "learning_rate": 0.005,
+    "schedule": "constant",
+    "warmup": 20,
+    "clip": 1.0,
+    "label_smoothing": 0.0,
+    "validate_every": 200,
+    "average": 1,
+    "keep": "last",
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,37 @@ class TrainingSettings:
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
         return written(self)
+
+
+@dataclass(frozen=True)
+class MaskSettings:
+    """How mask nets are trained on a model that stays as it is (objective ``mask_nets``).
+
+    The defaults are those that worked on the embedded corpus: see docs/models.md.
+    """
+
+    updates: int = setting(400, "Updates of the training.", *_UPDATES)
+    alpha: float = setting(
+        MaskNetOptions.alpha, "What the penalty for masks below one is multiplied with.", Limits(0, 1000), _ALL_ONE
+    )
+    mask_input: Literal["released", "printed"] = setting(
+        "released",
+        "Masks are made of what enters the attention layer and of the encoder output (released), or of the queries "
+        "and keys of each head, projected once more (printed).",
+    )
+    training: dict[str, Any] = setting({}, "Further changes of the training, such as {learning_rate: 0.001}.")
+
+    def trained(self, where: str = "masks") -> TrainingSettings:
+        """Returns the training; raises for changes that it does not have, or that have a key of their own."""
+        for key, own in {"max_updates": "updates", "objective": "alpha"}.items():
+            if key in self.training:
+                raise ConfigError(f"{where}.training.{key}: set {where}.{own} instead.")
+        check(self.training, schema_of(TrainingSettings), f"{where}.training")
+        told = {"objective": {"name": "mask_nets", "alpha": self.alpha}, "max_updates": self.updates}
+        try:
+            return TrainingSettings.from_json({**_MASK_TRAINING, **self.training, **told})
+        except ConfigError as error:
+            raise ConfigError(f"{where}.{error}") from None
 
 
 def check_together(architecture: str, model: ArchitectureSettings, training: TrainingSettings) -> None:

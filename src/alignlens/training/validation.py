@@ -36,7 +36,8 @@ class DevText:
     spell: Callable[[Iterable[int]], str]  # target ids to text
     source_begin: bool
     batch_tokens: int
-    translated: int  # how many of its first sentences are translated
+    translated: int  # how many of its first sentences are translated, and asked by the objective
+    translates: bool = True  # or they are only asked
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def validate(model: Seq2Seq, dev: DevText, objective: Objective) -> Validation:
             tokens=dev.batch_tokens,
             source_begin=dev.source_begin,
         ).summary()
-        texts = _translations(model, dev)
+        texts = _translations(model, dev) if dev.translates else []
         measured = objective.validation(model, _pairs(dev))
     finally:
         model.train(was_training)

@@ -5,11 +5,12 @@ Links are in the orientation of the dataset, those of free decoding in that of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from alignlens.attribution.registry import in_order, plain, supported
+from alignlens.attribution.registry import in_order, plain, reads_masks, supported
+from alignlens.models.settings import architecture_of, with_masks
 from alignlens.results.paths import (
     ALIGNER_MODEL,
     DEV,
@@ -17,6 +18,7 @@ from alignlens.results.paths import (
     FORCED,
     FREE,
     FREE_GOLD,
+    MASKS,
     METHOD_COST,
     METHOD_LINKS,
     METHOD_METRICS,
@@ -29,7 +31,9 @@ from alignlens.results.protocol import BIDIR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alignlens.models.settings import TransformerSettings
     from alignlens.workflow.plan import Plan
+    from alignlens.workflow.settings import ModelRun
 
 ONLINE_ALIGNER = "fast_align"
 
@@ -144,6 +148,36 @@ class AttributionPlan:
         combined = run.decoding == FORCED and run.split != DEV and len(directions) > 1
         return [*directions, BIDIR] if combined else list(directions)
 
+    def masks(self, run: Attribution, direction: str) -> list[str]:
+        """Returns the folder of mask nets that a run reads: one if a method wants masks and the model has none."""
+        return self._masks(run, direction) if reads_masks(self.methods(run)) else []
+
+    def compared_masks(self, dataset: str, direction: str, model: str, seed: str) -> list[str]:
+        """Returns the folder of mask nets that timing the compared methods of a model reads."""
+        run = Attribution(dataset, model, int(seed), FINAL, TEST, FORCED)
+        return self._masks(run, direction) if reads_masks(self.compared(dataset, model)) else []
+
+    def _masks(self, run: Attribution, direction: str) -> list[str]:
+        if architecture_of(self.plan.model(run.model).architecture).has_masks:
+            return []
+        return [self.plan.path(MASKS, direction=direction, **run._asdict())]
+
+    def mask_run(self, model: str) -> ModelRun:
+        """Returns how the mask nets of a model are trained."""
+        run, settings = self.plan.model(model), self.plan.settings.attribution.masks
+        made = with_masks(cast("TransformerSettings", run.model), settings.mask_input)
+        return replace(run, architecture="calibrated", model=made, training=settings.trained())
+
+    def mask_runs(self) -> list[tuple[Attribution, str]]:
+        """Returns the models and directions that mask nets are trained for, each once."""
+        found = {
+            masks[0]: (run, direction)
+            for run in self.runs()
+            for direction in self.plan.trained_directions(run.dataset, run.model)
+            if (masks := self.masks(run, direction))
+        }
+        return list(found.values())
+
     def cells(self, run: Attribution) -> list[LinksFolder]:
         """Returns the folders of links of a run, with what each is scored against."""
         return [
@@ -167,6 +201,12 @@ class AttributionPlan:
     def metrics(self) -> list[str]:
         """Returns the score files of all runs on text with gold links."""
         return [self.plan.path(METHOD_METRICS, **run._asdict()) for run in self.runs() if self.is_scored(run)]
+
+    def shared_metrics(self) -> list[str]:
+        """Returns those of models of the configuration: a model that a study asks for is for that study alone."""
+        shared = {model.name for model in self.plan.settings.models}
+        scored = (run for run in self.runs() if run.model in shared and self.is_scored(run))
+        return [self.plan.path(METHOD_METRICS, **run._asdict()) for run in scored]
 
     def timed(self) -> list[Attribution]:
         """Returns the runs whose methods are timed by themselves: scored forced ones of the first seed of a model."""

@@ -24,6 +24,7 @@ from alignlens.results.paths import (
 )
 from alignlens.results.protocol import interval_of
 from alignlens.workflow.attribution_plan import AttributionPlan
+from alignlens.workflow.calibration_plan import CalibrationPlan
 from alignlens.workflow.learning_plan import LearningPlan
 from alignlens.workflow.report_plan import ReportPlan
 from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
@@ -192,6 +193,11 @@ class Plan:
         return LearningPlan(self)
 
     @cached_property
+    def calibration(self) -> CalibrationPlan:
+        """Returns the part of the plan that measures attention and masks, and compares translations."""
+        return CalibrationPlan(self)
+
+    @cached_property
     def studies(self) -> StudyPlan:
         """Returns the part of the plan that ends in the tables of papers."""
         return StudyPlan(self)
@@ -236,7 +242,7 @@ class Plan:
         """Returns the final files of the whole configuration."""
         models = [*self.models(), *self.translations()]
         links = [*self.links(), *self.metrics(), *self.attribution.targets()]
-        studied = [*self.learning.targets(), *self.studies.targets()]
+        studied = [*self.learning.targets(), *self.calibration.targets(), *self.studies.targets()]
         return [*self.pieces(), *models, *links, *studied, *self.report.files()]
 
     def preparation_settings(self) -> dict[str, Any]:

@@ -30,16 +30,17 @@ class ReportPlan:
         return self.plan.manifest(self.inputs())
 
     def inputs(self) -> list[str]:
-        """Returns what the report shows: texts, aligners, models, methods and studies."""
+        """Returns what the report shows, or whose jobs: texts, aligners, models, methods, comparisons and studies."""
         texts = [
             self.plan.path(TEXT, dataset=dataset.name, split=TEST, side=side)
             for dataset in self.plan.settings.datasets
             for side in ("source", "target", *(["gold"] if self.plan.has_gold(dataset.name) else []))
         ]
-        attributed = [*self.plan.attribution.metrics(), *self.plan.attribution.costs()]
+        attributed = [*self.plan.attribution.shared_metrics(), *self.plan.attribution.costs()]
         trained = [*self.plan.models(), *self.plan.translations()]
         aligned = [*self.plan.metrics(), *self.plan.links()]
-        return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *self.plan.studies.summaries()]
+        studied = [*self.plan.calibration.compared(), *self.plan.studies.summaries()]
+        return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *studied]
 
     def model_tables(self) -> list[str]:
         """Returns the tables of trained models; none where none are trained."""

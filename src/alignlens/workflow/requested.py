@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from alignlens.attribution.registry import reads_masks
+from alignlens.attribution.settings import MEASURED_ARCHITECTURES
 from alignlens.classification.settings import ClassifierRecipe
 from alignlens.errors import ConfigError, unknown_name
+from alignlens.models.settings import architecture_of
 from alignlens.results.paths import DEV, FINAL, SPLITS, TEST
 from alignlens.results.protocol import Protocol
 from alignlens.studies.registry import study_of
-from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel
+from alignlens.studies.requests import Offer, OfferedAligner, OfferedDataset, OfferedModel, common_seeds
 from alignlens.toys.settings import toy_settings
 from alignlens.training.presets import ChosenModel
 from alignlens.workflow.settings import check_files, model_of_preset
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from alignlens.corpora.registry import Dataset
     from alignlens.studies.requests import (
         AttributionRequest,
+        CalibrationRequest,
+        ComparisonRequest,
         EncoderRequest,
         ModelRequest,
         Requests,
@@ -94,6 +99,8 @@ def requested(settings: Settings) -> Requested:
     for study, requests in found.items():
         _check(study, requests, models, texts)
         _check_learning(study, requests, settings)
+        _check_calibrations(study, requests, models)
+    _check_comparisons(found, models)
     return Requested(found, tuple(models.values()), texts)
 
 
@@ -163,7 +170,11 @@ def _check(
     for model in requests.models:
         if model.start_from is not None and model.start_from not in models:
             raise ConfigError(f"{where}.{model.name}: {unknown_name('model', model.start_from, list(models))}")
-    questions: list[AttributionRequest | TrajectoryRequest] = [*requests.attributions, *requests.trajectories]
+    questions: list[AttributionRequest | TrajectoryRequest | CalibrationRequest] = [
+        *requests.attributions,
+        *requests.trajectories,
+        *requests.calibrations,
+    ]
     for one in questions:
         if one.model not in models:
             raise ConfigError(f"{where}: {unknown_name('model', one.model, list(models))}")
@@ -171,11 +182,17 @@ def _check(
         if one.split not in known:
             raise ConfigError(f"{where}: {unknown_name('text', one.split, known)}")
     for asked in requests.attributions:
-        snapshots = models[asked.model].settings.training.snapshots
+        run = models[asked.model].settings
+        snapshots = run.training.snapshots
         if asked.weights != FINAL and int(asked.weights) not in snapshots:
             raise ConfigError(
                 f"{where}: asks for update {asked.weights} of {asked.model}, which keeps no such snapshot. "
                 f"Add it to models.{asked.model}.training.snapshots."
+            )
+        if asked.weights != FINAL and reads_masks(asked.methods) and not architecture_of(run.architecture).has_masks:
+            raise ConfigError(
+                f"{where}: asks for masks of {asked.model} at update {asked.weights}, but its mask nets are those of "
+                "the weights that training ends in. Ask for these."
             )
 
 
@@ -190,6 +207,48 @@ def _check_learning(study: str, requests: Requests, settings: Settings) -> None:
         ClassifierRecipe.from_json(classifier.settings, f"{where}.{classifier.name}")
     for toy in requests.toys:
         toy_settings(toy.task, toy.settings, f"{where}.toys.{toy.name}")
+
+
+def _check_calibrations(study: str, requests: Requests, models: Mapping[str, PlannedModel]) -> None:
+    """Raises for models that are no Transformers, and for trainings that there will not be."""
+    where = f"studies.{study}"
+    for asked in requests.calibrations:
+        model = models[asked.model]
+        _check_dataset(where, model, asked.dataset)
+        if model.settings.architecture not in MEASURED_ARCHITECTURES:
+            raise ConfigError(
+                f"{where}: asks for the calibration of {model.name}, whose architecture is "
+                f"{model.settings.architecture}. Ask for one of {' or '.join(MEASURED_ARCHITECTURES)}."
+            )
+        for seed in asked.seeds or ():
+            if seed not in model.seeds:
+                known = ", ".join(map(str, model.seeds))
+                raise ConfigError(f"{where}: asks for seed {seed} of {model.name}, which has {known}. Ask for these.")
+
+
+def _check_comparisons(found: Mapping[str, Requests], models: Mapping[str, PlannedModel]) -> None:
+    """Raises for comparisons of models that cannot be compared, and for two of the same name."""
+    known: dict[tuple[str, str], ComparisonRequest] = {}
+    for study, requests in found.items():
+        for asked in requests.comparisons:
+            where = f"studies.{study}.{asked.name}"
+            for name in asked.systems():
+                if name not in models:
+                    raise ConfigError(f"{where}: {unknown_name('model', name, list(models))}")
+                _check_dataset(where, models[name], asked.dataset)
+                if not models[name].translates:
+                    raise ConfigError(f"{where}: compares {name}, which does not translate. Let it, or leave it out.")
+            if len(asked.systems()) < 2:
+                raise ConfigError(f"{where}: has nothing to compare {asked.baseline} with. Name another model.")
+            if not common_seeds(models[name].seeds for name in asked.systems()):
+                raise ConfigError(f"{where}: its models have no seed in common. Train them with the same seeds.")
+            if known.setdefault((asked.dataset, asked.name), asked) != asked:
+                raise ConfigError(f"{where}: another comparison of {asked.dataset} has that name. Rename it.")
+
+
+def _check_dataset(where: str, model: PlannedModel, dataset: str) -> None:
+    if dataset not in model.datasets:
+        raise ConfigError(f"{where}: {model.name}: {unknown_name('dataset', dataset, model.datasets)}")
 
 
 def _check_encoders(found: Mapping[str, Requests]) -> None:

@@ -61,14 +61,16 @@ class StudyPlan:
         """Returns what a study may read."""
         folders = self.encoder_statistics() if self._looks_into_encoders(name) else []
         statistics = [f"{folder}/statistics.json" for folder in folders]
-        return self.plan.manifest([*self._files(name), *statistics, *self.plan.learning.of_study(name)])
+        more = [*self.plan.learning.of_study(name), *self.plan.calibration.of_study(name)]
+        return self.plan.manifest([*self._files(name), *statistics, *more])
 
     def inputs(self, name: str) -> list[str]:
         """Returns what a study waits for: the same, folders of encoders and of labelled texts as a whole."""
         if not self.files(name):
             return []
         encoders = self.encoder_statistics() if self._looks_into_encoders(name) else []
-        return [*self._files(name), *encoders, *self.plan.learning.of_study(name, folders=True)]
+        more = [*self.plan.learning.of_study(name, folders=True), *self.plan.calibration.of_study(name)]
+        return [*self._files(name), *encoders, *more]
 
     def _files(self, name: str) -> list[str]:
         """Returns what a study reads: scores of methods and aligners, matrices, translations, texts."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.metrics.sampled import Sampled
+from alignlens.metrics.sampled_ranks import correlation
 from alignlens.studies.claims import Finding, counted_cases
 from alignlens.studies.tally import Place
 from alignlens.studies.voita2020.evidence import (
@@ -20,7 +21,7 @@ from alignlens.studies.voita2020.evidence import (
     Key,
 )
 from alignlens.studies.voita2020.runs import MINIMUM_RISK, SOURCE_DROPOUT, TARGET_DROPOUT
-from alignlens.studies.voita2020.statistics import correlation, third
+from alignlens.studies.voita2020.statistics import third
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

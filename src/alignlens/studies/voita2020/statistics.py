@@ -1,41 +1,6 @@
-"""Numbers of curves that know how much they vary: correlations, places of extremes, means of parts."""
+"""Parts of a curve that claims are about."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from alignlens.metrics.sampled import Sampled
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
-
-
-def spearman(x: Sequence[float] | Numbers, y: Numbers) -> Numbers:
-    """Returns the rank correlation of ``x`` with every row of ``y``; nan where a row is constant."""
-    first, second = _ranks(np.asarray(x, np.float64)[None]), _ranks(np.atleast_2d(y))
-    first, second = (each - each.mean(axis=1, keepdims=True) for each in (first, second))
-    below = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    found: Numbers = np.divide((first * second).sum(axis=1), below, out=np.full(len(second), np.nan), where=below > 0)
-    return found
-
-
-def _ranks(rows: Numbers) -> Numbers:
-    """Returns the ranks in every row, equal values the mean of theirs."""
-    smaller = (rows[:, :, None] > rows[:, None, :]).sum(axis=2)
-    equal = (rows[:, :, None] == rows[:, None, :]).sum(axis=2)
-    found: Numbers = smaller + (equal + 1) / 2
-    return found
-
-
-def correlation(x: Sequence[float] | Numbers, value: Numbers, samples: Numbers | None) -> Sampled:
-    """Returns the rank correlation of ``x`` and a curve, with those of its samples (sample, place)."""
-    return Sampled(float(spearman(x, value)[0]), None if samples is None else spearman(x, samples))
 
 
 def third(positions: int, which: int) -> slice:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignlens.metrics.sampled import Sampled
+from alignlens.metrics.sampled_ranks import correlation
 from alignlens.studies.claims import Finding, counted_cases
 from alignlens.studies.tally import Place
 from alignlens.studies.voita2020.claim_tests import single_model_tests
 from alignlens.studies.voita2020.evidence import SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, resampled
-from alignlens.studies.voita2020.statistics import correlation, third
+from alignlens.studies.voita2020.statistics import third
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

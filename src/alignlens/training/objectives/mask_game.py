@@ -9,7 +9,7 @@ of the model also reaches its states through the masks, but each loss moves the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ _SHUFFLE_SEED = 1  # checkpoints differ by their weights, not by luck
 
 
 @dataclass(frozen=True)
-class _Encoded:
+class EncodedBatch:
     """A batch whose source was read, for passes of the decoder."""
 
     model: Calibrated
@@ -40,7 +40,7 @@ class _Encoded:
     labels: Tensor
 
     @classmethod
-    def of(cls, model: Calibrated, batch: Batch) -> _Encoded:
+    def of(cls, model: Calibrated, batch: Batch) -> EncodedBatch:
         """Returns a batch after the pass of the encoder."""
         arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels_mask, batch.labels)
         source, mask, prefix, keep, labels = (torch.from_numpy(each).to(model.output.weight.device) for each in arrays)
@@ -52,6 +52,11 @@ class _Encoded:
         decoded = self.model.decode(self.memory, self.prefix, trace)
         loss = smoothed_cross_entropy(self.model.logits(decoded.states[self.keep]), self.labels, smoothing)
         return loss, [layer.mask for layer in decoded.cross if layer.mask is not None]
+
+    def masks(self) -> list[Tensor]:
+        """Returns the masks by layer of a pass that they do not change, as far as the fusion lets them."""
+        found = self.model.decode(self.memory, self.prefix, trace=True)
+        return [layer.mask for layer in found.cross if layer.mask is not None]
 
     def mean_mask(self, masks: Sequence[Tensor]) -> tuple[float, float]:
         """Returns the sum of masks at real source positions, for real labels, and how many these are."""
@@ -68,8 +73,11 @@ class MaskGame(Objective):
     On the dev text, without label smoothing, also the loss with the same masks in random order (``shuffled_loss``).
     """
 
-    metrics = ("mask", "clean_loss", "perturbed_loss")
-    dev_metrics = (*metrics, "shuffled_loss")
+    #: Whether what perturbs on the dev text are the masks of the pass before, or those of the perturbed pass itself.
+    gives_masks = False
+
+    metrics: ClassVar[tuple[str, ...]] = ("mask", "clean_loss", "perturbed_loss")
+    dev_metrics: ClassVar[tuple[str, ...]] = (*metrics, "shuffled_loss")
 
     def players(self, model: Seq2Seq) -> dict[str, Player]:
         """Returns the model without its mask nets, and these."""
@@ -82,7 +90,7 @@ class MaskGame(Objective):
         """Returns the smoothed cross entropy of the labels, and minus the perturbed one plus the penalty."""
         game = cast("Calibrated", model)
         with self.in_precision(model):
-            encoded = _Encoded.of(game, batch)
+            encoded = EncodedBatch.of(game, batch)
             clean, masks = encoded.loss(self._smoothing, trace=True)
             with game.perturbed():
                 perturbed, _ = encoded.loss(self._smoothing, trace=False)
@@ -99,9 +107,9 @@ class MaskGame(Objective):
         game, totals = cast("Calibrated", model), np.zeros((len(self.dev_metrics), 2))
         with torch.no_grad(), self.in_precision(model):
             for batch in batches:
-                encoded = _Encoded.of(game, batch)
+                encoded = EncodedBatch.of(game, batch)
                 clean, masks = encoded.loss(0.0, trace=True)
-                with game.perturbed():
+                with game.perturbed(masks if self.gives_masks else None):
                     perturbed, disturbing = encoded.loss(0.0, trace=True)
                 with game.perturbed(shuffled(disturbing, batch)):
                     by_luck, _ = encoded.loss(0.0, trace=False)

@@ -24,6 +24,18 @@ class NoOptions:
 
 
 @dataclass(frozen=True)
+class PaddedCrossEntropyOptions:
+    """Snell et al. 2021, the bag of words as released: start symbol and padding count in its loss."""
+
+    sentences: int = setting(
+        64,
+        "A target is padded to the longest of this many, itself and others drawn from the training text.",
+        Limits(1, 10_000),
+        "lengths are drawn for every target of an update",
+    )
+
+
+@dataclass(frozen=True)
 class WordDropoutOptions:
     """Voita et al. 2021, section 5: tokens that the model reads are replaced, those that it predicts are not."""
 
@@ -85,6 +97,18 @@ class MaskGameOptions:
     )
 
 
+@dataclass(frozen=True)
+class MaskNetOptions(MaskGameOptions):
+    """The same for the mask nets of a trained model, which perturbing hurts more: its penalty has to be larger."""
+
+    alpha: float = setting(
+        3.0,
+        "What the penalty for masks below one is multiplied with.",
+        Limits(0, 1000),
+        "all masks are one long before",
+    )
+
+
 def _no_draws(options: Any) -> int:
     return 0
 
@@ -100,12 +124,20 @@ class ObjectiveSpec:
     draws: Callable[[Any], int] = _no_draws  # translations of a pair that are drawn, and scored beside the reference
     only: tuple[str, ...] = ()  # the architectures that it can train; none for all
     more_decoder_passes: int = 0  # than the three of a training step: one forward, two backward
+    encoder_passes: int = 3  # of a training step
+    moves_model: bool = True  # or what the model computes stays as it is, and nobody needs to see how it translates
 
 
 def _cross_entropy() -> Callable[[Any, Material], Objective]:
     from alignlens.training.objectives.cross_entropy import CrossEntropy
 
     return CrossEntropy
+
+
+def _padded_cross_entropy() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.padded_cross_entropy import PaddedCrossEntropy
+
+    return PaddedCrossEntropy
 
 
 def _source_word_dropout() -> Callable[[Any, Material], Objective]:
@@ -132,8 +164,20 @@ def _mask_game() -> Callable[[Any, Material], Objective]:
     return MaskGame
 
 
+def _mask_nets() -> Callable[[Any, Material], Objective]:
+    from alignlens.training.objectives.mask_nets import MaskNets
+
+    return MaskNets
+
+
 OBJECTIVES: dict[str, ObjectiveSpec] = {
     "cross_entropy": ObjectiveSpec("cross entropy with smoothed labels", NoOptions, _cross_entropy),
+    "padded_cross_entropy": ObjectiveSpec(
+        "cross entropy of labels, start symbols and padding",
+        PaddedCrossEntropyOptions,
+        _padded_cross_entropy,
+        only=("bag_of_words",),
+    ),
     "source_word_dropout": ObjectiveSpec(
         "cross entropy, some source tokens replaced", WordDropoutOptions, _source_word_dropout
     ),
@@ -153,6 +197,15 @@ OBJECTIVES: dict[str, ObjectiveSpec] = {
         _mask_game,
         only=("calibrated",),
         more_decoder_passes=3,
+    ),
+    "mask_nets": ObjectiveSpec(
+        "masks of attention that learn to raise the cross entropy of a trained model, which stays as it is",
+        MaskNetOptions,
+        _mask_nets,
+        needs_start=True,
+        only=("calibrated",),
+        encoder_passes=1,
+        moves_model=False,
     ),
 }
 

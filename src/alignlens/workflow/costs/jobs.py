@@ -6,18 +6,15 @@ Which jobs there are is exact: one for each that Snakemake would run. What each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from alignlens.aligners.registry import spec_of
 from alignlens.results.paths import FINAL, FREE, SPLITS, TEST
 from alignlens.results.protocol import BIDIR
-from alignlens.workflow.attribution_plan import ONLINE_ALIGNER
 from alignlens.workflow.costs.estimate import Estimate, Job
 from alignlens.workflow.costs.learning import learning_work
+from alignlens.workflow.costs.text_jobs import TextJobs
 from alignlens.workflow.costs.work import EPOCHS_WITHOUT_LIMIT, ModelWork
-from alignlens.workflow.plan import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,16 +25,6 @@ if TYPE_CHECKING:
     from alignlens.workflow.plan import Plan
     from alignlens.workflow.settings import ModelRun
 
-_PREPARED_BY = {
-    "synthetic": "generate_synthetic_text",
-    "dev_gold": "prepare_text_aligned_twice",
-    "gold": "prepare_aligned_text",
-    "text": "prepare_text",
-}
-#: Bytes of a word in a text, of a piece in segmented text, of a number in a token store, of its offset.
-_WORD_BYTES, _PIECE_BYTES, _NUMBER_BYTES, _OFFSET_BYTES = 5.2, 7.2, 2, 8
-_LINK_BYTES = 6
-_JOB_BYTES = 10_000  # journal, log and benchmark of a job
 _PAGE_BYTES = 3_000_000  # pages, tables and figures of a study or the report
 _COST_SECONDS = 20.0  # that a method is timed at most, and the shortest time that is enough
 _COST_ENOUGH = 1.0
@@ -49,13 +36,8 @@ def estimate(plan: Plan, sizes: Sizes, rates: Rates) -> Estimate:
     return _Estimator(plan, sizes, rates).made()
 
 
-@dataclass(frozen=True)
-class _Estimator:
+class _Estimator(TextJobs):
     """Makes the jobs of a plan; jobs of a stage stand together."""
-
-    plan: Plan
-    sizes: Sizes
-    rates: Rates
 
     def made(self) -> Estimate:
         stages = (
@@ -63,10 +45,12 @@ class _Estimator:
             self._selections(),
             self._aligners(),
             self._models(),
+            self._masks(),
             self._attributions(),
             self._free_references(),
             self._encoders(),
             self._learning(),
+            self._calibration(),
             self._studies(),
         )
         return Estimate(tuple(chain.from_iterable(stages)), (*self.sizes.assumed, *self._assumed()))
@@ -86,72 +70,6 @@ class _Estimator:
         if self.plan.settings.attribution.adaptive is not None:
             yield "attribution: at most, adaptive sampling draws fewer copies"
 
-    def _job(self, stage: str, rule: str, name: str, seconds: float, **more: Any) -> Job:
-        start = self.rates.start.models if more.pop("models", False) else self.rates.start.short
-        made = Job(stage, rule, name, start + seconds, **more)
-        return made._replace(bytes=made.bytes + _JOB_BYTES)
-
-    def _texts(self) -> Iterator[Job]:
-        rates = self.rates.text
-        for dataset in self.plan.settings.datasets:
-            name = dataset.name
-            texts = {split: self.sizes.of(name, split) for split in SPLITS}
-            words = sum(text.millions_of_words() for text in texts.values())
-            rule = _PREPARED_BY[self.plan.files_of(dataset)]
-            yield self._job("data", rule, name, rates.prepare * words, bytes=1e6 * words * _WORD_BYTES)
-            trained = texts["train"].millions_of_words()
-            yield self._job("subwords", "train_subwords", name, rates.subwords * trained)
-            for split, text in texts.items():
-                for place, side in enumerate(SIDES):
-                    millions = text.pairs * text.words[place] / 1e6
-                    pieces = text.pairs * text.pieces[place] * (_PIECE_BYTES + _NUMBER_BYTES)
-                    yield self._job(
-                        "subwords",
-                        "segment",
-                        f"{name} {split}.{side}",
-                        rates.segment * millions,
-                        bytes=pieces + text.pairs * _OFFSET_BYTES,
-                    )
-
-    def _selections(self) -> Iterator[Job]:
-        asked = [(run.dataset, run.split) for run in self.plan.attribution.runs() if run.split not in SPLITS]
-        for dataset, split in dict.fromkeys((*asked, *self.plan.learning.selections())):
-            yield self._job("data", "select_text", f"{dataset} {split}", 0.0)
-            for side in SIDES:
-                yield self._job("subwords", "segment", f"{dataset} {split}.{side}", 0.0)
-
-    def _aligners(self) -> Iterator[Job]:
-        for dataset, aligner, text, size in self._trained_aligners():
-            whole = self.sizes.of(dataset, "train")
-            part = whole if size == "all" else whole.scaled(min(1.0, int(size) / max(1.0, whole.pairs)))
-            rate = self.rates.aligners[aligner]
-            for direction in self.plan.directions(dataset):
-                name = f"{dataset} {aligner} {text} {size} {direction}"
-                yield self._job("aligners", "align", name, rate.seconds_for(part), bytes=rate.bytes_for(part))
-        for dataset_entry, run in self.plan.aligner_runs():
-            name, test = f"{dataset_entry.name} {run.name} {run.text} {run.size}", self._test(dataset_entry.name)
-            combinations = len(self.plan.settings.symmetrizations)
-            seconds = self.rates.links.symmetrize * test.pairs * combinations
-            links = _LINK_BYTES * test.pairs * max(test.words) * (combinations + 2)
-            yield self._job("links and scores", "symmetrize", name, seconds, bytes=links)
-            if self.plan.has_gold(dataset_entry.name):
-                yield self._job("links and scores", "score", name, self._scored(test, combinations + 2))
-
-    def _trained_aligners(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields dataset, aligner, text and size of every stored aligner: named, started from, or for free decoding."""
-        wanted = dict.fromkeys(
-            (dataset.name, run.name, run.text, run.size) for dataset, run in self.plan.aligner_runs()
-        )
-        for run in self.plan.attribution.runs():
-            if run.decoding == FREE and self.plan.attribution.is_scored(run):
-                wanted[run.dataset, ONLINE_ALIGNER, "online", self.plan.attribution.aligner_size()] = None
-        for dataset, aligner, text, size in list(wanted):
-            parent = spec_of(aligner).parent
-            while parent is not None:
-                wanted[dataset, parent, text, size] = None
-                parent = spec_of(parent).parent
-        return iter(wanted)
-
     def _work(self, dataset: str, direction: str, run: ModelRun) -> ModelWork:
         return ModelWork(run, self.plan.settings.subwords.vocab, self.plan.is_reverse(dataset, direction))
 
@@ -162,9 +80,6 @@ class _Estimator:
         selection = self.plan.requested.texts[split]
         whole = self.sizes.of(dataset, selection.of)
         return whole if selection.pairs is None else whole.scaled(min(1.0, selection.pairs / max(1.0, whole.pairs)))
-
-    def _test(self, dataset: str) -> Text:
-        return self.sizes.of(dataset, "test")
 
     def _models(self) -> Iterator[Job]:
         decoding = self.plan.settings.decoding
@@ -190,6 +105,23 @@ class _Estimator:
             yield self._job("translation", "translate", name, searched, models=True)
             yield self._job("translation", "force_decode", name, work.forced(test).seconds(speed), models=True)
             yield self._job("translation", "score_bleu", name, self._scored(test, 1))
+
+    def _masks(self) -> Iterator[Job]:
+        """Yields the trainings of mask nets; their folders have one checkpoint."""
+        for asked, direction in self.plan.attribution.mask_runs():
+            run = self.plan.attribution.mask_run(asked.model)
+            work = self._work(asked.dataset, direction, run)
+            train, dev = (self.sizes.of(asked.dataset, split) for split in ("train", "dev"))
+            yield self._job(
+                "training",
+                "train_masks",
+                f"{asked.dataset} {direction} {asked.model} {asked.seed}",
+                work.training(train, dev).seconds(self.rates.speed("training", run.architecture)),
+                models=True,
+                bytes=4 * work.weights(),
+                work_bytes=work.work_bytes(),
+                threads=run.training.threads,
+            )
 
     def _attributions(self) -> Iterator[Job]:
         settings, planned = self.plan.settings, self.plan.attribution
@@ -242,14 +174,6 @@ class _Estimator:
                 "attribution", "attribute_shard", part, seconds / shards, models=True, work_bytes=size / shards
             )
         yield self._job("attribution", "gather_matrices", name, 0.0, bytes=size)
-
-    def _links_bytes(self, text: Text, files: int) -> float:
-        return _LINK_BYTES * text.pairs * max(text.words) * files
-
-    def _scored(self, text: Text, files: int) -> float:
-        """Returns the seconds of error rates with their intervals; time grows with samples of the bootstrap."""
-        samples = self.plan.settings.interval.samples
-        return self.rates.links.score * text.pairs * files * samples / 1000
 
     def _free_references(self) -> Iterator[Job]:
         stage = "translation"
@@ -304,6 +228,18 @@ class _Estimator:
         for each in learning_work(learning, self.plan.settings.labelled):
             seconds = speed.seconds(each.multiply_adds, each.operations)
             yield self._job(stage, each.rule, each.name, seconds, models=each.models, bytes=each.bytes)
+
+    def _calibration(self) -> Iterator[Job]:
+        """Yields what measures attention and masks, and compares translations."""
+        for text in self.plan.calibration.calibrations:
+            model = self.plan.model(text.model)
+            amount = self._work(text.dataset, text.direction, model).calibrated(self._text(text.dataset, text.split))
+            seconds = amount.seconds(self.rates.speed("attribution", model.architecture))
+            yield self._job("attribution", "calibration", " ".join(map(str, text)), seconds, models=True)
+        for compared in self.plan.calibration.comparisons:
+            files = sum(map(len, self.plan.calibration.translations(compared).values()))
+            seconds = self._scored(self._test(compared.dataset), files)
+            yield self._job("translation", "compare_bleu", " ".join(compared), seconds)
 
     def _timed(self, run: Attribution, direction: str, method: str) -> float:
         """Returns the seconds of timing a method by itself: a quick one several times, a slow one in part."""

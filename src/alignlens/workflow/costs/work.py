@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from alignlens.attribution.passes import by_noise, copies_of
 from alignlens.attribution.registry import parse
 from alignlens.attribution.spec import GradientPasses, OwnPasses, TracedAttention
+from alignlens.models.settings import architecture_of, with_masks
 from alignlens.workflow.costs.arithmetic import passes, weights
 from alignlens.workflow.costs.sizes import FIFTHS
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from alignlens.attribution.registry import Method
+    from alignlens.models.settings import ArchitectureSettings, TransformerSettings
     from alignlens.workflow.costs.arithmetic import Passes
     from alignlens.workflow.costs.rates import Speed
     from alignlens.workflow.costs.sizes import Text
@@ -97,7 +99,9 @@ class ModelWork:
             batch = batch.plus(self._losses(rows, found), share)
         validations = length.updates / settings.validate_every if settings.validate_every else length.epochs
         translated = dev.scaled(min(settings.validate_sentences, dev.pairs) / max(1.0, dev.pairs))
-        validation = self.forced(dev).plus(self.searched(translated, 1, settings.batch_tokens))
+        validation = self.forced(dev)
+        if settings.objective.spec.moves_model:
+            validation = validation.plus(self.searched(translated, 1, settings.batch_tokens))
         if self._draws:
             validation = validation.plus(self.forced(translated), 2 * self._draws)
         return Amount(*(length.micro_batches * each for each in batch)).plus(validation, validations)
@@ -112,9 +116,11 @@ class ModelWork:
         """Returns the losses of a micro-batch and their gradients."""
         draws, decoded = self._draws, found.decoder + found.output
         if not draws:
-            more = self.run.training.objective.spec.more_decoder_passes
-            operations = found.steps + found.decoder_steps * more / _TRAINING_PASSES
-            return Amount(rows * (_TRAINING_PASSES * found.forward + more * decoded), operations)
+            objective = self.run.training.objective.spec
+            decodings = _TRAINING_PASSES + objective.more_decoder_passes
+            operations = found.encoder_steps * objective.encoder_passes + found.decoder_steps * decodings
+            multiply_adds = rows * (objective.encoder_passes * found.encoder + decodings * decoded)
+            return Amount(multiply_adds, operations / _TRAINING_PASSES)
         # Drawn once, then scored as in a training step with one more pass: what was decoded is not kept in between.
         decodings = draws + (_TRAINING_PASSES + 1) * (1 + draws)
         multiply_adds = rows * ((_TRAINING_PASSES + 1) * found.encoder + decodings * decoded)
@@ -144,6 +150,16 @@ class ModelWork:
             each.append(amount)
         return self._mean(text, each)
 
+    def calibrated(self, text: Text) -> Amount:
+        """Returns what measures attention and masks: passes forwards, and one through the decoder from every label."""
+        decodings = 3 if self.run.architecture == "calibrated" else 1  # as it is, perturbed, and by shuffled masks
+        each = []
+        for (_, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+            forward = found.encoder + decodings * (found.decoder + found.output)
+            # The gradient of the output layer is as much again.
+            each.append(Amount(forward + found.output + written * found.decoder, written))
+        return self._mean(text, each)
+
     def score_bytes(self, text: Text, methods: Sequence[str]) -> float:
         """Returns the size of the scores of methods."""
         explained = sum(parse(method).spec.prefix for method in methods)  # have a second matrix, of the prefix
@@ -153,12 +169,19 @@ class ModelWork:
     def _copy(self, sweep: Sequence[Method], source: float, target: float, found: Passes) -> Amount:
         """Returns what one copy of a sentence costs."""
         own = [declared for method in sweep if isinstance(declared := method.spec.passes, OwnPasses)]
-        amount = self._shared(sweep, target, found) if len(own) < len(sweep) else NOTHING
+        apart = [] if architecture_of(self.run.architecture).has_masks else [m for m in sweep if m.spec.needs_masks]
+        amount = self._shared(sweep, target, found) if len(own) + len(apart) < len(sweep) else NOTHING
+        if apart:
+            masked = passes(self._with_masks(), self.vocabulary, source, target)
+            amount = amount.plus(Amount(masked.encoder + masked.decoder, 0.0))
         for declared in own:
             starts, decoded = declared.backward * target, declared.decoder_by_source * source
             asked = decoded * (found.decoder + found.output) + declared.output * found.output
             amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start + asked, starts))
         return amount
+
+    def _with_masks(self) -> ArchitectureSettings:
+        return with_masks(cast("TransformerSettings", self.run.model), "released")
 
     def _shared(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
         """Returns the passes of one copy that methods share."""

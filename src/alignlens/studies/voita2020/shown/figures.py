@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from alignlens.display.lines import Line, Panel, draw_panels
 from alignlens.studies.voita2020.evidence import (
     GIVEN,
     INFLUENCE,
@@ -21,7 +22,6 @@ from alignlens.studies.voita2020.evidence import (
     limits,
 )
 from alignlens.studies.voita2020.runs import MINIMUM_RISK, SOURCE_DROPOUT, TARGET_DROPOUT
-from alignlens.studies.voita2020.shown.lines import Line, Panel, draw_panels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Panels of lines with bands: the form of all figures of the paper."""
+"""Panels of lines with bands or bars."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 _PANEL_INCHES = (3.7, 2.6)
 _MOST_COLUMNS = 3
+_LETTER_INCHES = 0.086  # of a caption
 #: More lines than styles are an order, such as that of snapshots, and get a scale of colours.
 _MOST_STYLES = len(STYLES)
 _SCALE = "viridis"
+_APART = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,8 @@ class Panel:
     logarithmic: bool = False
     level: float | None = field(default=None)
     """A number that is drawn across."""
+    places: Sequence[str] = ()
+    """What few places, numbered from 1, are called; limits are then bars, since nothing lies between places."""
 
 
 def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
@@ -59,18 +63,23 @@ def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
     settings, rows = chart_settings(), math.ceil(len(panels) / _MOST_COLUMNS)
     columns = math.ceil(len(panels) / rows)
     with mpl.rc_context(settings):
-        figure = sheet(columns * _PANEL_INCHES[0], rows * _PANEL_INCHES[1] + 0.9)
+        width = max(columns * _PANEL_INCHES[0], _LETTER_INCHES * len(caption))
+        figure = sheet(width, rows * _PANEL_INCHES[1] + 0.9)
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         ordered = len(labels) > _MOST_STYLES
         for axes, panel in zip(grid.flat, panels, strict=False):
             for line in panel.lines:
-                _draw(axes, line, labels, ordered)
+                _draw(axes, line, labels, ordered, bars=bool(panel.places))
             if panel.level is not None:
                 axes.axhline(panel.level, color="#999999", linewidth=0.8)
+                axes.autoscale_view()
             if panel.logarithmic:
                 _by_update(axes, panel)
+            if panel.places:
+                axes.set_xticks(range(1, len(panel.places) + 1), panel.places)
+                axes.set_xlim(0.6, len(panel.places) + 0.4)
             axes.set_title(panel.title, loc="left", fontweight="bold")
             axes.set_xlabel(panel.across)
             tidy(axes)
@@ -95,7 +104,7 @@ def _by_update(axes: Any, panel: Panel) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda update, _: f"{update:,.0f}"))
 
 
-def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool) -> None:
+def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool, bars: bool) -> None:
     place = labels.index(line.label)
     styled: Line2D = line_of(place)
     if ordered:
@@ -103,9 +112,13 @@ def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool) -> None:
         styled.set_marker("")
         styled.set_linestyle("solid")
         styled.set_linewidth(1.2)
-    styled.set_data(line.x, line.y)
+    # Bars of several lines at one place stand beside each other.
+    x = line.x + _APART * (place - (len(labels) - 1) / 2) if bars else line.x
+    styled.set_data(x, line.y)
     styled.set_markersize(3.0)
     axes.add_line(styled)
-    if line.band is not None:
+    if line.band is not None and bars:
+        axes.vlines(x, *line.band, color=styled.get_color(), linewidth=1.0)
+    elif line.band is not None:
         axes.fill_between(line.x, *line.band, color=styled.get_color(), alpha=0.18, linewidth=0)
     axes.autoscale_view()

@@ -1,0 +1,38 @@
+"""Mask nets beside a trained model, as ``alignlens masks`` wrote them, for the methods that read masks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from alignlens.errors import InputError
+from alignlens.io.checksum import sha256_of
+from alignlens.models.checkpoint import load_model, read_card
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import Seq2Seq
+
+_USUAL = "weights"
+
+
+def load_masks(folder: Path, trained: TrainedModel, weights: str = _USUAL) -> Seq2Seq:
+    """Returns the model with its mask nets: everything else of it is, in memory too, that of the trained model.
+
+    ``weights`` names the checkpoint that this was loaded from. Masks that were not trained for it are refused.
+    """
+    model = f"--model {trained.folder}" if weights == _USUAL else f"--model {trained.folder} --weights {weights}"
+    train = f"Train them: alignlens masks {model} --source TEXT --target TEXT --work DIR --out DIR."
+    if not folder.is_dir():
+        raise InputError("there are no masks of this model.", folder, advice=f"{train} Or name their folder: --masks.")
+    belongs_to = read_card(folder).get("masks_of")
+    if belongs_to is None:
+        raise InputError("not a folder of masks.", folder, advice=train)
+    file = trained.folder / f"{weights}.safetensors"
+    if belongs_to != sha256_of(file):
+        told = f"masks of other weights than {file}."
+        raise InputError(told, folder, advice=train.replace("them", "masks for these"))
+    masks, _ = load_model(folder)
+    masks.load_state_dict(trained.model.state_dict(), strict=False, assign=True)
+    return masks.to(next(trained.model.parameters()).device)

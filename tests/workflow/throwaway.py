@@ -71,11 +71,19 @@ TINY: dict[str, Any] = {
             "snapshots": [5, 10, 20],
             "minimum_risk": {"max_updates": 2, "validate_every": 1, "keep": "last", "objective": {"samples": 3}},
         },
+        "lu2021": {
+            "training": {"max_updates": 10, "validate_every": 5},
+            "fusions": ["fixed", "gate"],
+            "alphas": [0.1, 0.3],
+            "pairs": [],
+            "sentences": 12,
+        },
     },
     "attribution": {
         "samples": 3,
         "methods": ["attention,layer=0,head=0"],
         "cost_sentences": 5,
+        "masks": {"updates": 6, "training": {"batch_tokens": 400, "validate_every": 3}},
     },
     "interval": {"samples": 100},
     "heatmaps": 1,
@@ -130,12 +138,14 @@ class Workspace:
             "links/**/*.pharaoh",
         )
         patterns += ("models/**/model/weights.safetensors", "models/**/model/curves.csv")
+        patterns += ("models/**/masks/weights.safetensors",)
         patterns += ("translations/**/test.txt", "translations/**/bleu.json", "translations/**/forced.tsv")
         patterns += ("translations/**/test.pieces", "translations/**/test.tokens/*.bin", "tokens/**/*.bin")
         patterns += ("attributions/**/matrices/*.f32", "attributions/**/links/*", "attributions/**/metrics.json")
         patterns += ("attributions/**/sentences.npz",)
         patterns += ("free/**/reference.gold", *(f"{study}/*.csv" for study in studies()))
         patterns += ("trajectories/**/*.f32", "classification/**/*.f32", "classification/**/weights.safetensors")
+        patterns += ("calibration/**/*.json", "calibration/**/*.npz", "comparisons/**/*.json")
         patterns += ("agreement/**/agreement.json", "toys/*.json", "counts/**/*.json")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]

@@ -1,0 +1,1 @@
+"""Lu, Zeng, Zhang, Wu and Li (2021): attention that is calibrated by masks."""

@@ -1,0 +1,1 @@
+"""What the study shows: its figures and tables."""

@@ -1,0 +1,287 @@
+"""The tables of the study in the layout of the paper, print beside ours, and those that the paper has no room for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from alignlens.display.render import Cell, Table
+from alignlens.metrics.sampled import mean_of
+from alignlens.studies.lu2021 import published
+from alignlens.studies.lu2021.evidence import SYSTEMS
+from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
+from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, bin_estimates, looked_into, short
+from alignlens.studies.shown import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.metrics.sampled import Sampled
+    from alignlens.studies.lu2021.alignments import LayerLine
+    from alignlens.studies.lu2021.evidence import Evidence
+    from alignlens.studies.lu2021.readings import Compared
+    from alignlens.studies.lu2021.tables import BleuTable, EntropyCell
+    from alignlens.studies.tables import Estimate
+
+_SIGNIFICANT = 0.05
+_SUBJECTS = {2: "English-German", 3: "Chinese-English", 4: "other pairs"}
+_LAYER_COLUMNS = {
+    "mask": "mean mask",
+    "entropy_original": "entropy of attention",
+    "jsd": "divergence",
+    "tau_original": "τ attention",
+    "tau_combined": "τ calibrated",
+    "tau_mask": "τ mask",
+    "tau_original_without_end": "τ attention, no END",
+    "tau_mask_without_end": "τ mask, no END",
+}
+_LOSSES = {"loss_clean": "loss", "loss_perturbed": "perturbed", "loss_shuffled": "shuffled"}
+
+
+def text_table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns Table 1."""
+    header = ("text", "direction", "training pairs", "dev", "test", "vocabulary")
+    rows = []
+    for record in records:
+        name = record["name"] if record["origin"] == "print" else f"ours: {record['name']}"
+        sizes = [record[key] for key in ("train", "dev", "test", "vocabulary")]
+        shown = [NONE if size is None else Cell(f"{size:,}", size) for size in sizes]
+        rows.append([Cell(name), Cell(record["direction"]), *shown])
+    notes = ["Print gives training pairs to two digits of millions. The vocabulary is that of the larger side."]
+    return Table("lu2021-1", "Table 1: data", header, rows, notes, labels=2)
+
+
+def bleu_table(table: BleuTable, level: float) -> Table:
+    """Returns Table 2, 3 or 4: print, and beside it our test sets with gains and p-values."""
+    header = ["system", *(f"print, {name}" for name in table.printed_sets)]
+    for test_set in table.test_sets:
+        header += [f"ours, {test_set}", f"{level:g} %", "gain", f"{level:g} %", "p"]
+    rows = []
+    for system in table.systems:
+        row = [Cell(system)]
+        for name in table.printed_sets:
+            each = table.printed.get((system, name))
+            row.append(NONE if each is None else Cell(f"{each.value:.2f}{'*' * each.significant}", each.value))
+        for test_set in table.test_sets:
+            cell = table.cell(system, test_set)
+            row += [NONE] * 5 if cell is None else _scored(cell.scored)
+        rows.append(row)
+    caption = f"Table {table.number}: BLEU, {_SUBJECTS[table.number]}"
+    return Table(f"lu2021-{table.number}", caption, tuple(header), rows, _bleu_notes(table), wraps=True)
+
+
+def _bleu_notes(table: BleuTable) -> list[str]:
+    notes = ["* In print: p < 0.05 against the baseline; which test is not said."]
+    if table.number == 3:
+        notes.append("AVE is as printed; it is not the mean of the columns beside it.")
+    if not table.ours:
+        return [*notes, "Nothing of this table was measured here: all numbers are printed ones."]
+    told = dict.fromkeys(f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours)
+    notes.append(
+        "Ours stands where its direction is; the text is another one. Gains are against our baseline, bold where "
+        f"p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several seeds, of the interval."
+    )
+    return [*notes, f"BLEU of ours: {'; '.join(told)}."]
+
+
+def _scored(scored: Compared) -> list[Cell]:
+    """Returns BLEU with its interval, and the gain with interval and p-values."""
+    shown = [Cell(f"{scored.bleu:.2f}", scored.bleu, detail=_runs(scored.seeds)), _limits(scored.low, scored.high, 2)]
+    if math.isnan(scored.difference):
+        return [*shown, NONE, NONE, NONE]
+    paired = [scored.p_bootstrap, scored.p_randomisation]
+    values = [scored.p_value] if any(map(math.isnan, paired)) else paired
+    known = [value for value in values if not math.isnan(value)]
+    strong = bool(known) and max(known) < _SIGNIFICANT
+    gain = Cell(f"{scored.difference:+.2f}", scored.difference, strong=strong)
+    told = " / ".join(f"{value:.3f}" for value in known)
+    tested = Cell(told, max(known)) if known else NONE
+    return [*shown, gain, _limits(scored.difference_low, scored.difference_high, 2, sign=True), tested]
+
+
+def compared_table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns every system of every comparison."""
+    header = (
+        "test set",
+        "system",
+        "BLEU",
+        "interval",
+        "gain",
+        "interval of the gain",
+        "p",
+        "bootstrap",
+        "randomisation",
+    )
+    rows, told_of = [], set()
+    for record in records:
+        # The baseline of all text is part of several comparisons.
+        place = tuple(record[name] for name in ("dataset", "direction", "model"))
+        if place in told_of:
+            continue
+        told_of.add(place)
+        number = {key: math.nan if value is None else value for key, value in record.items()}
+        rows.append(
+            [
+                Cell(f"{record['dataset']} {record['direction']}"),
+                Cell(short(record["model"]), detail=_runs(record["seeds"])),
+                Cell(f"{record['bleu']:.2f}", record["bleu"]),
+                _limits(number["low"], number["high"], 2),
+                _number(number["difference"], "+.2f"),
+                _limits(number["difference_low"], number["difference_high"], 2, sign=True),
+                *(_number(number[key], ".3f") for key in ("p_value", "p_bootstrap", "p_randomisation")),
+            ]
+        )
+    told = dict.fromkeys(f"{record['sentences']:,} sentences, {record['signature']}" for record in records)
+    notes = [
+        "Gains are against the baseline of the same amount of text. p belongs to the interval of the gain: sentences "
+        "are drawn again, and seeds where there are several. The other two are of single translations: sacreBLEU's "
+        "paired bootstrap, and approximate randomisation.",
+        *(f"{each}." for each in told),
+    ]
+    return Table("lu2021-bleu", "BLEU of all models of the study", header, rows, notes, labels=2)
+
+
+def entropy_table(cells: Sequence[EntropyCell]) -> Table:
+    """Returns Table 5: print, and for our test sets the gate and the check against the baseline."""
+    printed = {(cell.layer, cell.test_set): cell.printed for cell in cells if cell.model == "print"}
+    gate = [cell for cell in cells if cell.model == calibrated(GATE)]
+    ours = {(cell.layer, cell.test_set, cell.what): cell.ours for cell in gate}
+    directions = list(dict.fromkeys(direction for _, direction in printed))
+    test_sets = list(dict.fromkeys(cell.test_set for cell in gate))
+    numbered = sorted({cell.layer for cell in cells if cell.layer.isdecimal()}, key=int)
+    header = ("layer", *(f"print, {name}" for name in directions))
+    header += tuple(name for each in test_sets for name in (f"ours, {each}", CHECK))
+    rows = []
+    for layer in (*numbered, "all", *OVERALL.values()):
+        row = [Cell(f"layer {layer}" if layer.isdecimal() else "All, in print" if layer == "all" else layer)]
+        row += [_number(printed.get((layer, name), math.nan), "+.4f") for name in directions]
+        for each in test_sets:
+            row += [_estimate(ours.get((layer, each, what)), 4, sign=True) for what in (CHANGE, CHECK)]
+        rows.append(row)
+    notes = [
+        "Entropy of calibrated attention minus that of the softmax before it, in nats, rows divided by their sum; "
+        "above 0 is more spread out. Ours is of the gate; table5.csv has the other fusions.",
+        f"{CHECK.capitalize()}: calibrated attention minus attention of the separately trained baseline, as a check.",
+        "How the row All was computed is not said. It is not the mean of the layers, and its two numbers are those of "
+        "layer 4 with the columns exchanged; both readings of ours stand below it.",
+    ]
+    return Table("lu2021-5", "Table 5: change of the entropy of attention", header, rows, notes, wraps=True)
+
+
+def layer_table(evidence: Evidence) -> Table:
+    """Returns masks, entropies, divergences and rank correlations by layer of the models of all text."""
+    header = ("test set", "model", "layer", *_LAYER_COLUMNS.values())
+    rows = []
+    for run in looked_into(evidence, "entropy_original", *SYSTEMS):
+        columns = {name: evidence.by_layer(run, name) for name in _LAYER_COLUMNS}
+        for layer in range(evidence.layers(run)):
+            shown = [
+                _estimate(evidence.estimate(numbers[layer]), 4 if name == "jsd" else 3) if numbers else NONE
+                for name, numbers in columns.items()
+            ]
+            rows.append([Cell(str(run.test_set)), Cell(short(run.model)), Cell(f"{layer + 1}", layer), *shown])
+    notes = [
+        "τ: Kendall's tau-b with the length of the gradient of log p for each encoder state; attention is averaged "
+        "over heads, masks count as 1 − mask. Attention is the softmax before calibration. Divergence: Jensen-Shannon, "
+        "natural logarithm. Brackets have the bootstrap interval over sentences."
+    ]
+    return Table("lu2021-layers", "Attention and masks by decoder layer", header, rows, notes, labels=3, wraps=True)
+
+
+def bin_table(evidence: Evidence) -> Table:
+    """Returns the divergence by entropy of attention, of the gate, and the two numbers in print (Figure 7)."""
+    header = ("test set", "layer", *(f"{name} nats" for name in BINS))
+    stated = published.stated()
+    ends = [_number(stated[f"jsd_layer6_entropy_{name}"], ".4f") for name in ("below_0.8", "above_3.2")]
+    rows = [[Cell("print, zh-en"), Cell("6"), ends[0], *[NONE] * (len(BINS) - 2), ends[1]]]
+    for run in looked_into(evidence, "jsd_by_entropy", calibrated(GATE)):
+        for layer in range(evidence.layers(run)):
+            shown = [_estimate(each, 4) for each in bin_estimates(evidence, run, layer)]
+            rows.append([Cell(f"ours, {run.test_set}"), Cell(f"{layer + 1}", layer), *shown])
+    notes = ["Mean Jensen-Shannon divergence of attention before and after calibration with the gate; at most 0.693."]
+    return Table("lu2021-bins", "Divergence by entropy of attention", header, rows, notes, labels=2, wraps=True)
+
+
+def model_table(evidence: Evidence) -> Table:
+    """Returns sizes, masks and held-out losses of every model that was looked into."""
+    sizes_told = ("parameters", "more than the baseline", "updates", "alpha", "mean mask")
+    header = ("test set", "model", *sizes_told, *_LOSSES.values())
+    rows = []
+    for run in looked_into(evidence, "loss_clean"):
+        card, plain = evidence.cards.get(run), evidence.cards.get(run.test_set.run(BASELINE))
+        sizes: list[float] = [math.nan] * 4
+        if card is not None:
+            more = math.nan if plain is None or run.model == BASELINE else card.parameters - plain.parameters
+            sizes = [card.parameters, more, card.updates, math.nan if card.alpha is None else card.alpha]
+        masks = evidence.by_layer(run, "mask")
+        losses = [evidence.measured(run, name) for name in _LOSSES]
+        rows.append(
+            [
+                Cell(str(run.test_set)),
+                Cell(short(run.model)),
+                *(_number(size, ",.0f") for size in sizes[:3]),
+                _number(sizes[3], "g"),
+                _mean(evidence, masks),
+                *(NONE if each is None else _estimate(evidence.estimate(each), 3) for each in losses),
+            ]
+        )
+    notes = [
+        "Losses are nats per label of the text that is looked at, without label smoothing: with attention as the model "
+        "has it, perturbed by its mask in all layers and heads, and perturbed by the same mask values in random order "
+        "over the source.",
+        f"In print calibration adds {published.stated()['extra_parameters'] / 1e6:.0f} million parameters. At that "
+        "size (6 layers, width 512) queries and keys of mask nets have 3,151,872 and gates 390; 6,303,744 would count "
+        "value and output projections that nothing depends on.",
+    ]
+    return Table("lu2021-models", "Models, masks and losses", header, rows, notes, labels=2, wraps=True)
+
+
+def mask_table(lines: Sequence[LayerLine]) -> Table:
+    """Returns the error rates of masks and attention by layer."""
+    header = ("dataset", "direction", "model", "layer", "attention", "1 − mask")
+    rows = [
+        [
+            Cell(line.dataset),
+            Cell(line.direction),
+            Cell(short(line.model)),
+            Cell(line.layer),
+            _estimate(line.attention, 1),
+            _estimate(line.mask, 1),
+        ]
+        for line in lines
+    ]
+    notes = [
+        "AER in percent with its bootstrap interval, reference given, means over heads; lower is better. Masks of "
+        "models that are not calibrated are those of mask nets that were trained beside them, while they stayed as "
+        "they are.",
+    ]
+    return Table("lu2021-masks", "Masks and attention as alignments", header, rows, notes, labels=4)
+
+
+def _mean(evidence: Evidence, numbers: Sequence[Sampled]) -> Cell:
+    return _estimate(evidence.estimate(mean_of(numbers)), 3) if numbers else NONE
+
+
+def _estimate(ours: Estimate | None, digits: int, sign: bool = False) -> Cell:
+    if ours is None:
+        return NONE
+    if not ours.known:
+        return Cell(ours.reason or "–", muted=True)
+    form = f"{'+' * sign}.{digits}f"
+    limits = "" if math.isnan(ours.low) else f" [{ours.low:{form}}, {ours.high:{form}}]"
+    return Cell(f"{ours.mean:{form}}{limits}", ours.mean)
+
+
+def _number(value: float, form: str) -> Cell:
+    return NONE if math.isnan(value) else Cell(f"{value:{form}}", value)
+
+
+def _limits(low: float, high: float, digits: int, sign: bool = False) -> Cell:
+    if math.isnan(low) or math.isnan(high):
+        return NONE
+    form = f"{'+' * sign}.{digits}f"
+    return Cell(f"[{low:{form}}, {high:{form}}]", high - low)
+
+
+def _runs(seeds: int) -> str:
+    return f"{seeds} runs" if seeds > 1 else "one run"

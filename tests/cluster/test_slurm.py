@@ -98,7 +98,8 @@ def test_jobs_say_what_they_are_and_short_ones_go_together(finished: Finished) -
     assert any(comment.startswith("rule_translation_tiny_xa-xb_transformer_1_") for comment in comments)
     assert any(comment.startswith("rule_links_tiny_transformer_1_") for comment in comments)
     groups = yaml.safe_load((finished.workspace.folder / "profiles/slurm/config.yaml").read_text())["groups"]
-    assert not [comment for comment in comments if comment.startswith(tuple(f"rule_{rule}_wildcards" for rule in groups))]
+    alone = tuple(f"rule_{rule}_wildcards" for rule in groups)
+    assert not [comment for comment in comments if comment.startswith(alone)]
     group_names = tuple({f"rule_{name.partition('{')[0]}" for name in groups.values()})
     jobs = sum(count for comment, count in finished.submissions().items() if comment.startswith(group_names))
     steps = sum(len(list(finished.workspace.results.glob(f"benchmarks/{rule}/**/*.tsv"))) for rule in groups)

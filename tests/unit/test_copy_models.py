@@ -17,20 +17,14 @@ from torch.nn import functional
 
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import METHODS, Method, parse_all
-from alignlens.corpora.batches import make_batch
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
-from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.decoding.settings import BeamSettings
 from alignlens.decoding.translate import translate
-from alignlens.models.calibrated import Calibrated
+from alignlens.models.calibrated import Calibrated, CalibratedAttention
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.registry import build
 from alignlens.models.settings import FconvSettings, LstmSettings, ModelSpec, TransformerSettings, with_masks
-from alignlens.training.objectives.contract import Material, Moment
 from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
-from alignlens.training.objectives.mask_nets import MaskNets
-from alignlens.training.objectives.registry import MaskNetOptions
-from alignlens.training.settings import TrainingSettings
 
 WORDS, FIRST = 20, 4
 SHORTEST, LONGEST = 3, 8
@@ -74,9 +68,7 @@ EVERYTHING = parse_all(
 LEXICAL = ("probe", "optimal_attention")
 LEAST_PERCENT = 95
 #: Part of the relevance in an LSTM goes back step by step, to words before: 85 % with an alpha of 1, 91 % with 1/2.
-#: Perturbing one weight is not enough to hurt a copy: masks are open for some words around the right one, which is the
-#: first of them in 68 %; one drawn blindly is right in 18 %.
-LEAST_OF = {("lstm", "lrp"): 80, ("transformer", "mask"): 50}
+LEAST_OF = {("lstm", "lrp"): 80}
 
 
 def methods_for(architecture: str) -> list[Method]:
@@ -139,23 +131,19 @@ def copier(request: pytest.FixtureRequest) -> tuple[str, Seq2Seq]:
 
 
 def masked(model: Seq2Seq) -> Calibrated:
-    """Returns the same Transformer with mask nets that learned what would keep it from copying."""
+    """Returns the same Transformer with mask nets that compare what its attention compares.
+
+    Mask nets that are trained on this task need not find the diagonal: a copy survives its own weight being perturbed,
+    so the masks that hurt most are open everywhere. What is asked here is whether scores stand where masks are open.
+    """
     spec = ModelSpec("calibrated", with_masks(SETTINGS["transformer"], "released"), FIRST + WORDS, FIRST + WORDS)
     made = build(spec, seed=1)
     assert isinstance(made, Calibrated)
     made.load_state_dict(model.state_dict(), strict=False)
-    training = TrainingSettings.from_json({"max_updates": 1, "label_smoothing": 0.0})
-    nothing = SentencesInMemory([])
-    objective = MaskNets(MaskNetOptions(), Material(spec, training, nothing, nothing))
-    (player,) = objective.players(made).values()
-    optimizer, generator = torch.optim.Adam(player.parameters, 1e-2), torch.Generator().manual_seed(2)
-    for step in range(200):
-        length = SHORTEST + step % (LONGEST - SHORTEST + 1)
-        text = SentencesInMemory(draw(BATCH // 2, length, bool(step % 2), generator).tolist())
-        outcome = objective(made, make_batch(text, text, np.arange(len(text))), Moment(1, step, 0))
-        optimizer.zero_grad()
-        (outcome.losses["mask"] / (text.tokens + len(text))).backward()
-        optimizer.step()
+    for cross in (module for module in made.modules() if isinstance(module, CalibratedAttention)):
+        for planted, sign, known in ((cross.mask_net.query, -1, cross.query), (cross.mask_net.key, 1, cross.project)):
+            for name, parameter in planted.named_parameters():
+                parameter.data.copy_(sign * known.get_parameter(name)[: len(parameter)])
     return made.eval()
 
 

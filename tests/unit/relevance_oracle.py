@@ -151,7 +151,7 @@ class _Feed:
     def back(self, inner: Tensor, relevance: Tensor) -> Tensor:
         rows = []
         for read, of_output in zip(inner, relevance, strict=True):
-            hidden = torch.relu(self.layer.widen(read))
+            hidden = self.layer.activation.of(self.layer.widen(read))
             (of_hidden,) = self.oracle.rule(self.layer.narrow, (hidden,), of_output)
             rows += self.oracle.rule(self.layer.widen, (read,), of_hidden)
         return torch.stack(rows)

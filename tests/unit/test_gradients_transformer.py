@@ -26,6 +26,15 @@ def test_gradients_equal_automatic_ones(norm: str, layers: tuple[int, int], dim:
         torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("activation", ["swish", "gelu"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_slopes_of_other_activations(norm: str, activation: str) -> None:
+    model, everything = model_of(norm, activation=activation, sinusoids="halves"), wanted_sets()["everything"]
+    expected = collected(AutogradGradients(model), everything, 16)
+    for pair, gradient in collected(TransformerGradients(model), everything, 16).items():
+        torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("wanted", wanted_sets())
 @pytest.mark.parametrize(("dim", "heads"), [(16, 4), (64, 2)])
 @pytest.mark.parametrize("layers", [(1, 1), (3, 2)])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -65,8 +68,17 @@ def slow_cross_attention(layer: CrossAttention, states: Tensor, source: Tensor) 
     return slow_attention(query, key, value, layer.heads, False) @ layer.output.weight.T + layer.output.bias
 
 
-def slow_feed_forward(layer: FeedForward, states: Tensor) -> Tensor:
-    hidden = (states @ layer.widen.weight.T + layer.widen.bias).clamp(min=0)
+#: Of single numbers, as their papers have them: Ramachandran et al. 2017, Hendrycks and Gimpel 2016.
+SLOW_ACTIVATIONS: dict[str, Callable[[float], float]] = {
+    "relu": lambda x: max(x, 0.0),
+    "swish": lambda x: x / (1 + math.exp(-x)),
+    "gelu": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+}
+
+
+def slow_feed_forward(layer: FeedForward, states: Tensor, activation: str) -> Tensor:
+    widened = states @ layer.widen.weight.T + layer.widen.bias
+    hidden = torch.tensor([[SLOW_ACTIVATIONS[activation](x) for x in row] for row in widened.tolist()], dtype=torch.float64)
     return hidden @ layer.narrow.weight.T + layer.narrow.bias
 
 
@@ -88,13 +100,18 @@ def slow_logits(model: Transformer, settings: TransformerSettings, source: Tenso
         for position, token in enumerate(ids.tolist()):
             angles = [position / 10000 ** (2 * (i // 2) / settings.dim) for i in range(settings.dim)]
             wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
+            if settings.sinusoids == "halves":
+                wave = wave[::2] + wave[1::2]
             rows.append(table[token] * math.sqrt(settings.dim) + torch.tensor(wave, dtype=torch.float64))
         return torch.stack(rows)
+
+    def fed(layer: FeedForward, states: Tensor) -> Tensor:
+        return slow_feed_forward(layer, states, settings.activation)
 
     states = placed(model.source_table.weight, source)
     for layer in model.encoder:
         states = with_branch(layer.own_branch, states, lambda x, own=layer.own: slow_self_attention(own, x, False))
-        states = with_branch(layer.feed_forward_branch, states, lambda x, f=layer.feed_forward: slow_feed_forward(f, x))
+        states = with_branch(layer.feed_forward_branch, states, partial(fed, layer.feed_forward))
     memory = slow_norm(model.encoder_norm, states) if settings.norm == "pre" else states
     states = placed(model.target_table.weight, prefix)
     for layer in model.decoder:
@@ -102,15 +119,22 @@ def slow_logits(model: Transformer, settings: TransformerSettings, source: Tenso
         states = with_branch(
             layer.cross_branch, states, lambda x, cross=layer.cross: slow_cross_attention(cross, x, memory)
         )
-        states = with_branch(layer.feed_forward_branch, states, lambda x, f=layer.feed_forward: slow_feed_forward(f, x))
+        states = with_branch(layer.feed_forward_branch, states, partial(fed, layer.feed_forward))
     states = slow_norm(model.decoder_norm, states) if settings.norm == "pre" else states
     return states @ model.output.weight.T + (model.output.bias if settings.output_bias else 0.0)
 
 
-@pytest.mark.parametrize("output_bias", [False, True])
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_it_computes_what_slow_loops_compute(norm: str, output_bias: bool) -> None:
-    settings = replace(SETTINGS, norm=norm, output_bias=output_bias)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"output_bias": True},
+        {"norm": "pre"},
+        {"activation": "swish", "sinusoids": "halves", "output_bias": True},
+        {"activation": "gelu", "norm": "pre"},
+    ],
+)
+def test_it_computes_what_slow_loops_compute(changes: dict[str, Any]) -> None:
+    settings = replace(SETTINGS, **changes)
     model = filled(settings)
     lengths = torch.tensor([5, 3])
     source, prefix = torch.randint(4, 11, (2, 5)), torch.randint(4, 13, (2, 7))
@@ -122,7 +146,7 @@ def test_it_computes_what_slow_loops_compute(norm: str, output_bias: bool) -> No
 
 
 def test_positions_are_the_printed_waves() -> None:
-    table = Positions(6)(0, 7)
+    table = Positions(6, "interleaved")(0, 7)
     assert table.shape == (7, 6)
     assert table[0].tolist() == [0, 1, 0, 1, 0, 1]
     expected = [f(5 / 10000 ** (pair / 3)) for pair in range(3) for f in (math.sin, math.cos)]
@@ -130,7 +154,7 @@ def test_positions_are_the_printed_waves() -> None:
 
 
 def test_positions_go_on_beyond_the_table() -> None:
-    short, long = Positions(6, at_first=5), Positions(6, at_first=47)
+    short, long = Positions(6, "interleaved", at_first=5), Positions(6, "interleaved", at_first=47)
     assert torch.equal(short(3, 43), long(3, 43))
     assert torch.equal(short(0, 5), long(0, 5))
 

@@ -15,11 +15,13 @@ ROWS, SOURCE, TARGET = 7, 6, 5
 LENGTHS = (6, 3, 5, 6, 1, 2, 6)
 
 
-def model_of(norm: str = "post", layers: tuple[int, int] = (2, 3), dim: int = 16, heads: int = 4) -> Transformer:
+def model_of(
+    norm: str = "post", layers: tuple[int, int] = (2, 3), dim: int = 16, heads: int = 4, **changes: Any
+) -> Transformer:
     torch.manual_seed(0)
     encoder_layers, decoder_layers = layers
     settings = TransformerSettings(
-        dim=dim, ffn=24, heads=heads, encoder_layers=encoder_layers, decoder_layers=decoder_layers, norm=norm
+        dim=dim, ffn=24, heads=heads, encoder_layers=encoder_layers, decoder_layers=decoder_layers, norm=norm, **changes
     )
     model = Transformer(settings, 11, 13).double().eval()
     for parameter in model.parameters():

@@ -62,6 +62,10 @@ class TransformerSettings(ArchitectureSettings):
     norm: Literal["post", "pre"] = setting(
         "post", "Layer norms after each residual sum (post), or before each layer and at the end (pre)."
     )
+    activation: Literal["relu", "swish", "gelu"] = setting("relu", "Inside the feed-forward layers.")
+    sinusoids: Literal["interleaved", "halves"] = setting(
+        "interleaved", "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves)."
+    )
     dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", _SHARE)
     attention_dropout: float = setting(0.0, "Dropout on attention weights.", _SHARE)
     activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", _SHARE)

@@ -9,9 +9,9 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from alignlens.corpora.symbols import PADDING_ID
+from alignlens.models.activations import ACTIVATIONS
 from alignlens.models.attention import CrossAttention, SelfAttention
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.dropout import dropout
@@ -29,7 +29,7 @@ class Transformer(Seq2Seq):
         self.source_table, self.target_table = token_tables(
             settings.embeddings, source_vocab, target_vocab, dim, PADDING_ID, std
         )
-        self.positions = Positions(dim)
+        self.positions = Positions(dim, settings.sinusoids)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(
             DecoderLayer(settings, self._cross_attention) for _ in range(settings.decoder_layers)
@@ -188,10 +188,11 @@ class Branch(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two projections with a ReLU between, for each position by itself."""
+    """Two projections with an activation between, for each position by itself."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[settings.activation]
         self.dropout = settings.activation_dropout
         self.widen = nn.Linear(settings.dim, settings.ffn)
         self.narrow = nn.Linear(settings.ffn, settings.dim)
@@ -201,7 +202,7 @@ class FeedForward(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Returns the output (batch, position, dim)."""
-        hidden = functional.relu(self.widen(inputs), inplace=True)
+        hidden = self.activation.of(self.widen(inputs))
         return cast("Tensor", self.narrow(dropout(hidden, self.dropout, self.training)))
 
 
@@ -210,21 +211,24 @@ class Positions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, dim: int, at_first: int = 1024) -> None:
+    def __init__(self, dim: int, layout: str, at_first: int = 1024) -> None:
         super().__init__()
-        self.register_buffer("table", _sinusoids(at_first, dim), persistent=False)
+        self.layout = layout
+        self.register_buffer("table", _sinusoids(at_first, dim, layout), persistent=False)
 
     def forward(self, start: int, stop: int) -> Tensor:
         """Returns vectors (stop - start, dim); the table is a cache and grows as needed."""
         if stop > len(self.table):
-            self.table = _sinusoids(max(stop, 2 * len(self.table)), self.table.shape[1]).to(self.table)
+            longer = _sinusoids(max(stop, 2 * len(self.table)), self.table.shape[1], self.layout)
+            self.table = longer.to(self.table)
         return self.table[start:stop]
 
 
-def _sinusoids(length: int, dim: int) -> Tensor:
+def _sinusoids(length: int, dim: int, layout: str) -> Tensor:
     frequency = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10000.0) / dim))
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).to(torch.get_default_dtype())
+    by_turns = -1 if layout == "interleaved" else 1
+    return torch.stack((angle.sin(), angle.cos()), dim=by_turns).flatten(1).to(torch.get_default_dtype())
 
 
 def _traced(attention: Sequence[Attention | None]) -> tuple[Attention, ...]:

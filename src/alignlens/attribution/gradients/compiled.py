@@ -35,7 +35,7 @@ class Feed(ctypes.Structure):
 
     _fields_ = (
         *((name, _long) for name in ("positions", "dim", "units", "triangle", "norm_first")),
-        *((name, _pointer) for name in ("passed", "widen", "narrow")),
+        *((name, _pointer) for name in ("slopes", "widen", "narrow")),
         ("norm", Norm),
     )
 

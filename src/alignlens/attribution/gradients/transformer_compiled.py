@@ -223,8 +223,8 @@ class _Steps:
         return compiled.Norm(*map(self._address, (*kept, cast("nn.LayerNorm", norm).weight)))
 
     def _feed(self, weights: _FeedWeights, kept: Fed, triangle: bool = False) -> compiled.Feed:
-        positions, units = kept.passed.shape[1:]
-        pointers = map(self._address, (kept.passed, weights.widen, weights.narrow))
+        positions, units = kept.slopes.shape[1:]
+        pointers = map(self._address, (kept.slopes, weights.widen, weights.narrow))
         norm = self._norm(weights.branch.norm, kept.norm)
         return compiled.Feed(positions, self._dim, units, triangle, weights.branch.norm_first, *pointers, norm)
 

@@ -29,14 +29,14 @@ class Normed(NamedTuple):
 
 
 class Fed(NamedTuple):
-    """A feed-forward net: 1 where the ReLU let something through, else 0."""
+    """A feed-forward net: the slopes of its activation, of a ReLU 1 where it let something through, else 0."""
 
-    passed: Tensor  # (row, position, ffn)
+    slopes: Tensor  # (row, position, ffn)
     norm: Normed
 
     def at(self, positions: slice) -> Fed:
         """Returns some positions."""
-        return Fed(self.passed[:, positions], self.norm.at(positions))
+        return Fed(self.slopes[:, positions], self.norm.at(positions))
 
 
 class Attended(NamedTuple):
@@ -158,10 +158,11 @@ def _leave(branch: Branch, states: Tensor, found: Tensor, before: Normed | None)
 
 def _feed(layer: FeedForward, branch: Branch, states: Tensor) -> tuple[Tensor, Fed]:
     entered, before = _enter(branch, states)
-    hidden = functional.linear(entered, layer.widen.weight, layer.widen.bias).relu_()
+    widened = functional.linear(entered, layer.widen.weight, layer.widen.bias)
+    hidden = layer.activation.of(widened)
     found = functional.linear(hidden, layer.narrow.weight, layer.narrow.bias)
     states, norm = _leave(branch, states, found, before)
-    return states, Fed(hidden.sign_(), norm)
+    return states, Fed(layer.activation.slope(widened, hidden), norm)
 
 
 def _attend_own(layer: SelfAttention, branch: Branch, states: Tensor, hidden: Tensor) -> tuple[Tensor, Attended]:

@@ -62,7 +62,7 @@ def after_branch(branch: Branch, norm: Normed, into: Tensor, found: Tensor) -> T
 def feed_backward(layer: FeedForward, branch: Branch, kept: Fed, grad: Tensor) -> Tensor:
     """Returns the gradient of the states before a feed-forward branch."""
     into = before_branch(branch, kept.norm, grad)
-    widened = torch.matmul(into, layer.narrow.weight).mul_(kept.passed[:, :, None])
+    widened = torch.matmul(into, layer.narrow.weight).mul_(kept.slopes[:, :, None])
     if branch.norm_first:
         return norm_backward(branch.norm, kept.norm, torch.matmul(widened, layer.widen.weight)).add_(into)
     return _add_product(into, widened, layer.widen.weight)

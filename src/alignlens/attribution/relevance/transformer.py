@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from alignlens.attribution.relevance.contract import Found, Relevance
 from alignlens.attribution.relevance.rules import Attended, Reach
@@ -131,7 +130,7 @@ class _FeedForward(_Kept):
         self._layer = layer
 
     def read(self, states: Tensor) -> Tensor:
-        self._hidden = functional.relu(self._layer.widen(self._enter(states)))
+        self._hidden = self._layer.activation.of(self._layer.widen(self._enter(states)))
         return self._leave(self._layer.narrow(self._hidden))
 
     def _inside(self, relevance: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     long positions, dim, units, triangle, norm_first;
-    const float *passed;    /* [row][position][unit]: 1 where the ReLU let something through, else 0 */
+    const float *slopes;    /* [row][position][unit]: of the activation; of a ReLU 1 or 0 */
     const float *widen;     /* [unit][dim] */
     const float *narrow;    /* [unit][dim]: transposed */
     Norm norm;
@@ -116,14 +116,19 @@ void norm_back(const Block *block, const Norm *norm, long positions, long dim, f
 /* Some starts at one position; scratch for units + dim numbers per start, open for units. */
 static void feed_at(const Feed *feed, long at, long starts, float *into, float *scratch, int *open) {
     long dim = feed->dim, units = feed->units, count = 0;
-    const float *passed = feed->passed + at * units;
+    const float *slopes = feed->slopes + at * units;
+    int ones = 1;
     float *found = scratch + starts * units;
     for (int unit = 0; unit < units; unit++) {
         open[count] = unit;
-        count += passed[unit] != 0.0f;
+        count += slopes[unit] != 0.0f;
+        ones &= slopes[unit] == 0.0f || slopes[unit] == 1.0f;
     }
     if (!feed->norm_first) unnorm(&feed->norm, at, starts, dim, into);
     dots(starts, count, 1, dim, into, dim, 0, feed->narrow, dim, 0, open, scratch, units);
+    if (!ones)
+        for (long start = 0; start < starts; start++)
+            for (long k = 0; k < count; k++) scratch[start * units + k] *= slopes[open[k]];
     if (!feed->norm_first) {
         times_chosen(starts, dim, count, scratch, units, feed->widen, dim, open, into, dim, 1);
         return;

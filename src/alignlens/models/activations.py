@@ -1,0 +1,46 @@
+"""What stands between the two projections of a feed-forward net: a function, and its slope for backward passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+from torch.nn import functional
+
+
+class Activation(NamedTuple):
+    """A function of single numbers, which may write over them, and its derivative at inputs with these values.
+
+    The derivative may write over both.
+    """
+
+    of: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor, Tensor], Tensor]
+
+
+def _relu(inputs: Tensor) -> Tensor:
+    return functional.relu(inputs, inplace=True)
+
+
+def _relu_slope(inputs: Tensor, values: Tensor) -> Tensor:
+    return values.sign_()
+
+
+def _swish_slope(inputs: Tensor, values: Tensor) -> Tensor:
+    gate = inputs.sigmoid()
+    return gate + values * (1 - gate)
+
+
+def _gelu_slope(inputs: Tensor, values: Tensor) -> Tensor:
+    share = 0.5 * (1 + (inputs * math.sqrt(0.5)).erf())
+    density = (-0.5 * inputs.square()).exp() / math.sqrt(2 * math.pi)
+    return share + inputs * density
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(_relu, _relu_slope),
+    "swish": Activation(functional.silu, _swish_slope),
+    "gelu": Activation(functional.gelu, _gelu_slope),
+}

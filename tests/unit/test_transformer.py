@@ -78,7 +78,9 @@ SLOW_ACTIVATIONS: dict[str, Callable[[float], float]] = {
 
 def slow_feed_forward(layer: FeedForward, states: Tensor, activation: str) -> Tensor:
     widened = states @ layer.widen.weight.T + layer.widen.bias
-    hidden = torch.tensor([[SLOW_ACTIVATIONS[activation](x) for x in row] for row in widened.tolist()], dtype=torch.float64)
+    hidden = torch.tensor(
+        [[SLOW_ACTIVATIONS[activation](x) for x in row] for row in widened.tolist()], dtype=torch.float64
+    )
     return hidden @ layer.narrow.weight.T + layer.narrow.bias
 
 

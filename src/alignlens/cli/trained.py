@@ -31,7 +31,11 @@ SHARED = "threads that share the sentences (default: all cores)"
 def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds the options that name a trained model."""
     parser.add_argument(
-        "--model", type=Path, required=required, metavar="DIR", help="folder that alignlens train wrote"
+        "--model",
+        type=Path,
+        required=required,
+        metavar="DIR",
+        help="folder that alignlens train wrote, or a Marian model (OPUS-MT): its folder, or its name on the hub",
     )
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
 

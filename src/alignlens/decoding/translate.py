@@ -15,9 +15,12 @@ from alignlens.decoding.hypothesis import NOTHING
 from alignlens.decoding.sampling import sample
 from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings, TranslationSettings
-from alignlens.errors import InputError
+from alignlens.errors import ConfigError, InputError
 from alignlens.models.checkpoint import load_model
+from alignlens.models.hub import foreign_folder, is_foreign
+from alignlens.models.marian import load_marian
 from alignlens.subwords.spans import Segmenter, line_of
+from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -94,8 +97,10 @@ class TrainedModel:
 
     @classmethod
     def load(cls, folder: Path | str, weights: str = "weights") -> Self:
-        """Returns the trained model of a folder, in evaluation mode."""
+        """Returns the trained model of a folder, in evaluation mode: one of ours, or one of the Hugging Face hub."""
         folder = Path(folder)
+        if is_foreign(folder):
+            return cls._foreign(folder, weights)
         model, spec = load_model(folder, weights)
         segmenters = []
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
@@ -109,6 +114,16 @@ class TrainedModel:
                 )
             segmenters.append(segmenter)
         return cls(folder, model, spec, *segmenters)
+
+    @classmethod
+    def _foreign(cls, name: Path, weights: str) -> Self:
+        if weights != "weights":
+            raise ConfigError(f"--weights {weights}: {name} has one checkpoint only. Leave the option out.")
+        folder = foreign_folder(name)
+        found = load_marian(folder)
+        source = VocabularySegmenter.of(folder / "source.spm", found.source.pieces)
+        target = VocabularySegmenter.of(folder / "target.spm", found.target.pieces)
+        return cls(folder, found.model, found.spec, source, target)
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""

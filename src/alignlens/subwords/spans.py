@@ -1,6 +1,6 @@
 """Where words start: exact spans between the words of a line and its pieces.
 
-Nothing outside this module may look at the word-start mark. A literal mark inside a word is spelled in byte
+Nothing outside this room may look at the word-start mark. A literal mark inside a word is spelled in byte
 pieces, so that a mark at the head of a piece always means "a word starts here", and pieces written to a file
 can be read back without knowing the model.
 """
@@ -23,7 +23,7 @@ from alignlens.io.text import words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MARK = "▁"
+MARK = "▁"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SEPARATORS = b" \t\n"
 _REPLACEMENT = "\ufffd"
@@ -49,7 +49,7 @@ def word_of_piece(pieces: Sequence[str]) -> list[int]:
     owner: list[int] = []
     word, has_text, words_with_text = 0, False, 0
     for piece in pieces:
-        starts = piece.startswith(_MARK)
+        starts = piece.startswith(MARK)
         if starts and has_text:
             word, has_text = word + 1, False
         if len(piece) > starts and not has_text:
@@ -65,8 +65,8 @@ def join(pieces: Sequence[str]) -> str:
     the replacement character, so that the number of words stays what ``word_of_piece`` says.
     """
     text = "".join(pieces)
-    if "<0x" not in text and text.count(_MARK) == sum(map(_starts_word, pieces)):
-        return " ".join(words(text.replace(_MARK, " ")))
+    if "<0x" not in text and text.count(MARK) == sum(map(_starts_word, pieces)):
+        return " ".join(words(text.replace(MARK, " ")))
     owner = word_of_piece(pieces)
     spelled = [bytearray() for _ in range(owner[-1] + 1)]
     for piece, word in zip(pieces, owner, strict=True):
@@ -86,7 +86,7 @@ def line_of(pieces: Sequence[str]) -> str:
 
 
 def _starts_word(piece: str) -> bool:
-    return piece.startswith(_MARK)
+    return piece.startswith(MARK)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -94,10 +94,12 @@ def _bytes_of(piece: str) -> bytes:
     if byte := _BYTE.fullmatch(piece):
         value = bytes([int(byte[1], 16)])
         return _REPLACEMENT.encode() if value in _SEPARATORS else value
-    return piece.removeprefix(_MARK).encode()
+    return piece.removeprefix(MARK).encode()
 
 
-class _Spelling(NamedTuple):
+class Spelling(NamedTuple):
+    """The pieces of a word."""
+
     pieces: tuple[str, ...]
     ids: tuple[int, ...]
 
@@ -108,14 +110,14 @@ class Segmenter:
     def __init__(self, processor: Any, path: Path) -> None:
         self.path = path
         self.checksum = sha256_of(path)  # what a token store names the model by that made it
-        self.dummy_prefix: bool = processor.encode("a", out_type=str)[0].startswith(_MARK)
+        self.dummy_prefix: bool = processor.encode("a", out_type=str)[0].startswith(MARK)
         # From here on marks are ours to place: a space before a text gives one, nothing else does.
         processor.override_normalizer_spec(add_dummy_prefix=False, remove_extra_whitespaces=False)
         self._processor = processor
         self._vocabulary: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
-        self._mark_bytes = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in _MARK.encode()]
-        self._marked: dict[str, _Spelling] = {}
-        self._unmarked: dict[str, _Spelling] = {}
+        self._mark_bytes = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in MARK.encode()]
+        self._marked: dict[str, Spelling] = {}
+        self._unmarked: dict[str, Spelling] = {}
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -183,23 +185,26 @@ class Segmenter:
             "pieces_per_word": round(piece_count / word_count, 4) if word_count else 0.0,
         }
 
-    def _spell(self, word: str, cache: dict[str, _Spelling]) -> _Spelling:
+    def _spell(self, word: str, cache: dict[str, Spelling]) -> Spelling:
         """Returns the pieces of one word, and remembers them."""
-        head, *rest = word.split(_MARK)
+        head, *rest = word.split(MARK)
         ids: list[int] = self._processor.encode(" " + head if cache is self._marked else head)
         for part in rest:
             ids += self._mark_bytes
             ids += self._processor.encode(part)
         pieces = tuple(self.pieces_of(ids))
-        if join(pieces) != word or any(piece.startswith(_MARK) for piece in pieces[1:]):
+        if join(pieces) != word or any(piece.startswith(MARK) for piece in pieces[1:]):
             raise InputError(
                 f"the model changes the word {word!r} into {join(pieces)!r}.",
                 self.path,
                 advice="Use a model without normalisation: alignlens subwords train.",
             )
+        return self._remember(word, Spelling(pieces, tuple(ids)), cache)
+
+    def _remember(self, word: str, spelling: Spelling, cache: dict[str, Spelling]) -> Spelling:
         if len(cache) >= _MOST_CACHED_TYPES:
             cache.clear()
-        spelling = cache[word] = _Spelling(pieces, tuple(ids))
+        cache[word] = spelling
         return spelling
 
 

@@ -1,0 +1,56 @@
+"""Which folder a model's name stands for: one on this machine, or a repository of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.documents import read_json
+from alignlens.models.marian import CONFIG
+
+#: What is read of a repository; never code.
+_WANTED = ("*.json", "*.spm", "*.model", "*.safetensors", "pytorch_model.bin")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_GIVE = "Give the folder that alignlens train wrote, a folder of the Hugging Face hub, or a name such as org/model."
+#: Families of translation models that can be read.
+SUPPORTED = ("marian",)
+
+
+def is_foreign(folder: Path | str) -> bool:
+    """Tells whether a name stands for a model from elsewhere, rather than for one of ours."""
+    folder = Path(folder)
+    if folder.is_dir():
+        return (folder / CONFIG).is_file() and not (folder / "model.json").exists()
+    return not folder.exists() and _REPOSITORY.fullmatch(folder.as_posix()) is not None
+
+
+def foreign_folder(name: Path | str) -> Path:
+    """Returns the folder of a model of a supported family: as it is, from the cache of the hub, or fetched now."""
+    folder = Path(name)
+    if not folder.is_dir():
+        folder = _fetched(folder.as_posix())
+    path = folder / CONFIG
+    found = read_json(path, _GIVE).get("model_type")
+    if found not in SUPPORTED:
+        told = repr(found)[:60]
+        raise ConfigError(f"{path}: models of type {told} are not supported; those that are: {', '.join(SUPPORTED)}")
+    return folder
+
+
+def _fetched(name: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError:
+        raise InputError("no such folder, and huggingface_hub is not installed.", name, advice=_GIVE) from None
+    wanted = list(_WANTED)
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=True))
+    except (LocalEntryNotFoundError, OSError, ValueError):
+        pass
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        why = " ".join(str(error).split())[:100]
+        raise InputError(f"no such folder here, and the hub did not give it ({why}).", name, advice=_GIVE) from None

@@ -74,11 +74,8 @@ def load_marian(folder: Path) -> Imported:
     target = source if shared else _vocabulary(folder / "target_vocab.json", config)
     spec = ModelSpec("transformer", settings, len(source.pieces), len(target.pieces))
     tensors, weights_path = _tensors(folder)
-    with torch.device("meta"):
-        model = build(spec)
-    model.to_empty(device="cpu")
+    model = build(spec)
     assert isinstance(model, Transformer)
-    model.positions = type(model.positions)(settings.dim, settings.sinusoids)
     with torch.no_grad(), taking(weights_path, _ADVICE):
         _fill(model, tensors, source, target)
     return Imported(model.eval(), spec, source, target)
@@ -164,7 +161,7 @@ def _fill(model: Transformer, tensors: Mapping[str, Tensor], source: Vocabulary,
     _never(own["output.bias"], target)
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number in range(len(layers)):
-            for name, made_of in _layer_names(side):
+            for name, made_of in layer_names(side):
                 for kind in ("weight", "bias"):
                     parts = (tensors[f"{side}.layers.{number}.{part}.{kind}"] for part in made_of)
                     put(f"{side}.{number}.{name}.{kind}", *parts)
@@ -180,7 +177,7 @@ def _never(bias: Tensor, vocabulary: Vocabulary) -> None:
         bias[1] = -1e9
 
 
-def _layer_names(side: str) -> list[tuple[str, Sequence[str]]]:
+def layer_names(side: str) -> list[tuple[str, Sequence[str]]]:
     """Returns the names of a layer's tensors, ours and the parts that they are made of in Marian."""
     attention = [("own.project", "self_attn", "qkv")]
     names: list[tuple[str, Sequence[str]]] = [

@@ -1,0 +1,43 @@
+"""``alignlens model``: models from elsewhere as model folders, and models of ours for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.cli.actions import add_actions
+from alignlens.cli.paths import Outputs
+from alignlens.cli.trained import add_model
+
+if TYPE_CHECKING:
+    import argparse
+
+OUTPUTS = {"import": Outputs(folders=("out",)), "export": Outputs(folders=("out",))}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the two actions."""
+    actions = {
+        "import": (
+            "Write a model folder of alignlens from a Marian model (OPUS-MT): its folder, or its name on the hub. "
+            "Verbs read such models as they are, too; a model folder is sealed, and needs nothing else.",
+            "alignlens model import --model opus-mt-en-fr --out models/en-fr",
+        ),
+        "export": (
+            "Write a Marian folder from a Transformer of alignlens. The library transformers loads it and translates "
+            "with it.",
+            "alignlens model export --model results/demo/models/demo/xa-xb/transformer/1/model --out xa-xb",
+        ),
+    }
+    for action in add_actions(parser, actions).values():
+        add_model(action)
+        action.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Reads a model and writes it in the other form."""
+    from alignlens.decoding.exchange import export_model, import_model
+    from alignlens.decoding.translate import TrainedModel
+
+    trained = TrainedModel.load(args.model, args.weights)
+    (import_model if args.action == "import" else export_model)(trained, args.out)

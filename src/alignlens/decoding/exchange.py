@@ -1,0 +1,61 @@
+"""Models between their folders and ours: a Hugging Face model as a model folder, and one of ours as a Marian folder."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from alignlens.decoding.translate import VOCABULARY
+from alignlens.errors import ConfigError
+from alignlens.io.atomic import atomic_directory, write_json
+from alignlens.models.checkpoint import FORMAT, KIND, save_tensors, weights_of
+from alignlens.models.contract import parameter_count
+from alignlens.models.hub import is_foreign
+from alignlens.models.marian_export import check_exportable, marian_config, marian_tensors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignlens.decoding.translate import TrainedModel
+
+EXPORTED = "exported model"
+
+
+def import_model(trained: TrainedModel, out: Path) -> None:
+    """Writes the model folder of a model from elsewhere, with its subwords and the pieces of their ids."""
+    if not is_foreign(trained.folder):
+        raise ConfigError(f"{trained.folder}: a model of alignlens already; there is nothing to import.")
+    with atomic_directory(out, KIND) as made:
+        for side, segmenter in (("source", trained.source), ("target", trained.target)):
+            shutil.copyfile(segmenter.path, made / f"{side}.model")
+            write_json(made / VOCABULARY.format(side=side), {"pieces": segmenter.vocabulary})
+        card = {
+            "format": FORMAT,
+            "spec": trained.spec.as_json(),
+            "parameters": parameter_count(trained.model),
+            "imported_from": trained.folder.name,
+        }
+        write_json(made / "model.json", card)
+        save_tensors(made / "weights.safetensors", weights_of(trained.model), {})
+
+
+def export_model(trained: TrainedModel, out: Path) -> None:
+    """Writes a Marian folder that ``transformers`` loads and translates with."""
+    from safetensors.torch import save_file
+
+    from alignlens.models.transformer import Transformer
+
+    check_exportable(trained.model, trained.spec)
+    assert isinstance(trained.model, Transformer)
+    config = marian_config(trained.spec)
+    separate = not config["share_encoder_decoder_embeddings"]
+    with atomic_directory(out, EXPORTED) as made:
+        for side, segmenter in (("source", trained.source), ("target", trained.target)):
+            shutil.copyfile(segmenter.path, made / f"{side}.spm")
+            if side == "source" or separate:
+                name = "vocab.json" if side == "source" else "target_vocab.json"
+                write_json(made / name, {piece: number for number, piece in enumerate(segmenter.vocabulary)})
+        write_json(made / "config.json", config)
+        tokenizer = {"separate_vocabs": separate, "tokenizer_class": "MarianTokenizer", "model_max_length": 512}
+        write_json(made / "tokenizer_config.json", tokenizer)
+        save_file(marian_tensors(trained.model, trained.spec), made / "model.safetensors", metadata={"format": "pt"})

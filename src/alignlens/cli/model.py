@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "alignlens model export --model results/demo/models/demo/xa-xb/transformer/1/model --out xa-xb",
         ),
     }
+    parser.epilog = f"example:\n  {actions['export'][1]}"
     for action in add_actions(parser, actions).values():
         add_model(action)
         action.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")

@@ -11,7 +11,7 @@ from alignlens.io.atomic import atomic_directory, write_json
 from alignlens.models.checkpoint import FORMAT, KIND, save_tensors, weights_of
 from alignlens.models.contract import parameter_count
 from alignlens.models.hub import is_foreign
-from alignlens.models.marian_export import check_exportable, marian_config, marian_tensors
+from alignlens.models.marian_export import exportable, marian_config, write_marian_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,12 +41,7 @@ def import_model(trained: TrainedModel, out: Path) -> None:
 
 def export_model(trained: TrainedModel, out: Path) -> None:
     """Writes a Marian folder that ``transformers`` loads and translates with."""
-    from safetensors.torch import save_file
-
-    from alignlens.models.transformer import Transformer
-
-    check_exportable(trained.model, trained.spec)
-    assert isinstance(trained.model, Transformer)
+    model = exportable(trained.model, trained.spec)
     config = marian_config(trained.spec)
     separate = not config["share_encoder_decoder_embeddings"]
     with atomic_directory(out, EXPORTED) as made:
@@ -58,4 +53,4 @@ def export_model(trained: TrainedModel, out: Path) -> None:
         write_json(made / "config.json", config)
         tokenizer = {"separate_vocabs": separate, "tokenizer_class": "MarianTokenizer", "model_max_length": 512}
         write_json(made / "tokenizer_config.json", tokenizer)
-        save_file(marian_tensors(trained.model, trained.spec), made / "model.safetensors", metadata={"format": "pt"})
+        write_marian_tensors(model, trained.spec, made / "model.safetensors")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from safetensors.torch import save_file
 
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import ConfigError
@@ -17,6 +18,8 @@ from alignlens.models.settings import TransformerSettings
 from alignlens.models.transformer import Transformer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
     from alignlens.models.contract import Seq2Seq
@@ -28,14 +31,15 @@ _NORMS = ("own_branch.norm", "cross_branch.norm", "feed_forward_branch.norm")
 _WRITING = ("own.output", "cross.output", "feed_forward.narrow", *_NORMS)
 
 
-def check_exportable(model: Seq2Seq, spec: ModelSpec) -> None:
-    """Raises for models that Marian's layers cannot compute."""
-    if type(model) is not Transformer:
+def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
+    """Returns the model, if Marian's layers can compute it; raises if not."""
+    if not isinstance(model, Transformer) or type(model) is not Transformer:
         raise ConfigError(f"only Transformers can be exported to Marian, not {spec.architecture}.")
     settings = cast("TransformerSettings", spec.settings)
     if settings.norm != "post" or spec.source_begin:
         what = "norms before the layers (norm: pre)" if settings.norm != "post" else "a begin symbol before the source"
         raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
+    return model
 
 
 def marian_config(spec: ModelSpec) -> dict[str, Any]:
@@ -80,8 +84,12 @@ def marian_config(spec: ModelSpec) -> dict[str, Any]:
     }
 
 
-def marian_tensors(model: Transformer, spec: ModelSpec) -> dict[str, Tensor]:
-    """Returns the weights by Marian's names."""
+def write_marian_tensors(model: Transformer, spec: ModelSpec, path: Path) -> None:
+    """Writes the weights by Marian's names."""
+    save_file(_tensors(model, spec), path, metadata={"format": "pt"})
+
+
+def _tensors(model: Transformer, spec: ModelSpec) -> dict[str, Tensor]:
     settings = cast("TransformerSettings", spec.settings)
     places = torch.arange(settings.dim)
     if settings.sinusoids == "interleaved":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +18,7 @@ from alignlens.decoding.sampling import sample
 from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import InputError
+from alignlens.io.checksum import sha256_of
 from alignlens.models.checkpoint import load_model
 from alignlens.subwords.spans import Segmenter, line_of
 
@@ -91,6 +94,7 @@ class TrainedModel:
     spec: ModelSpec
     source: Segmenter
     target: Segmenter
+    weights: str = "weights"  # the checkpoint of the folder
 
     @classmethod
     def load(cls, folder: Path | str, weights: str = "weights") -> Self:
@@ -108,7 +112,13 @@ class TrainedModel:
                     advice="Put the SentencePiece model back that it was trained with, or train again.",
                 )
             segmenters.append(segmenter)
-        return cls(folder, model, spec, *segmenters)
+        return cls(folder, model, spec, *segmenters, weights=weights)
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of weights and both subword models, wherever the folder is."""
+        files = (sha256_of(self.folder / f"{self.weights}.safetensors"), self.source.checksum, self.target.checksum)
+        return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""

@@ -49,7 +49,8 @@ def word_count(words: Owners) -> int:
 def normalised(scores: Shares) -> Shares:
     """Returns scores with every row divided by its sum; a row of zeros stays one."""
     sums = scores.sum(axis=-1, keepdims=True)
-    return np.divide(scores, sums, out=np.zeros_like(scores), where=sums > 0)
+    shares: Shares = np.divide(scores, sums, out=np.zeros_like(scores), where=sums > 0)
+    return shares
 
 
 def combined(components: Sequence[Shares], weights: Sequence[float]) -> Shares:

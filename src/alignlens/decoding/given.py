@@ -56,7 +56,9 @@ class Given:
     def first_of(self, count: int) -> Given:
         """Returns the first so many sentences, all if there are fewer."""
         content = self.content
-        return Given(self.name, content.first(count) if isinstance(content, TokenStore) else content[:count], self.first)
+        return Given(
+            self.name, content.first(count) if isinstance(content, TokenStore) else content[:count], self.first
+        )
 
     def as_text(self, segmenter: Segmenter) -> Given:
         """Returns the same sentences as lines of text, for other subwords; ``segmenter`` is that of a store."""

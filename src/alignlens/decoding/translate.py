@@ -101,7 +101,7 @@ class TrainedModel:
         """Returns the trained model of a folder, in evaluation mode."""
         folder = Path(folder)
         model, spec = load_model(folder, weights)
-        segmenters = []
+        segmenters = {}
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
             path = folder / f"{side}.model"
             segmenter = Segmenter.load(path)
@@ -111,8 +111,8 @@ class TrainedModel:
                     path,
                     advice="Put the SentencePiece model back that it was trained with, or train again.",
                 )
-            segmenters.append(segmenter)
-        return cls(folder, model, spec, *segmenters, weights=weights)
+            segmenters[side] = segmenter
+        return cls(folder, model, spec, **segmenters, weights=weights)
 
     @cached_property
     def checksum(self) -> str:

@@ -16,6 +16,7 @@ from alignlens.subwords.spans import word_of_piece
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from alignlens.alignment.extraction import Scores
     from alignlens.alignment.soft import Shares
     from alignlens.attribution.registry import Method
     from alignlens.corpora.tokens import TokenStore
@@ -60,7 +61,7 @@ class Asked:
             yield place, word_shares(scores, *words, begin=self.trained.spec.source_begin)
 
 
-def _check_signs(scores: Shares, methods: Sequence[Method]) -> None:
+def _check_signs(scores: Scores, methods: Sequence[Method]) -> None:
     lowest = scores.min(axis=(1, 2))
     if (lowest < 0).any():
         method = methods[int(lowest.argmin())]

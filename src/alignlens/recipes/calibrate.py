@@ -100,11 +100,11 @@ class Calibration:
         pieces = self.pieces()
         grid = Grid.of(pieces[0].target_counts, pieces[0].source_counts)
         if not grid.cells:
-            raise InputError("no pair has words on both sides.", self.source.name, advice="Give a text to calibrate on.")
+            raise InputError(
+                "no pair has words on both sides.", self.source.name, advice="Give a text to calibrate on."
+            )
         grids = [grid, grid.turned]
-        sides = [
-            _candidates(*each, advance) for each in zip(self.models, pieces, methods, grids, strict=False)
-        ]
+        sides = [_candidates(*each, advance) for each in zip(self.models, pieces, methods, grids, strict=False)]
         agreement = Agreement(*sides) if len(sides) == 2 else None
         errors = None if gold is None else _error_rate(sides, gold, thresholds, origin)
         steps = search(sides, errors or _known(agreement))
@@ -129,9 +129,7 @@ def _candidates(
     return Candidates(grid, values)
 
 
-def _error_rate(
-    sides: Sequence[Candidates], gold: Gold, thresholds: Sequence[float], origin: Origin
-) -> ErrorRate:
+def _error_rate(sides: Sequence[Candidates], gold: Gold, thresholds: Sequence[float], origin: Origin) -> ErrorRate:
     sure, possible = (sides[0].grid.links(links) for links in (gold.sure, gold.possible))
     if not sure.any() and origin.gold is not None:
         told = f"no sure link in the first {origin.pairs} pairs."

@@ -65,13 +65,13 @@ class Grid:
         sizes = self.heights * self.widths
         starts, widths, heights = (np.repeat(each, sizes) for each in (self.offsets[:-1], self.widths, self.heights))
         row, column = np.divmod(np.arange(self.cells) - starts, widths)
-        places: Integers = starts + column * heights + row
-        return places
+        return (starts + column * heights + row).astype(np.int64)
 
     def normalised(self, values: Values) -> Values:
         """Returns values of all cells, every row divided by its sum; a row of zeros stays one."""
         sums = np.repeat(np.add.reduceat(values, self.rows), self._row_widths)
-        return np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
+        shares: Values = np.divide(values, sums, out=np.zeros_like(values), where=sums > 0)
+        return shares
 
     def best(self, values: Values) -> Integers:
         """Returns the cell with the largest value of every row that has any, in order; of equal ones the first."""
@@ -83,9 +83,7 @@ class Grid:
     def links(self, alignment: Alignment) -> NDArray[np.bool_]:
         """Returns which cells are links (source word, target word) of a text that begins with these sentences."""
         mine = alignment.sentence < len(self.heights)
-        sentence, source, target = (
-            each[mine] for each in (alignment.sentence, alignment.source, alignment.target)
-        )
+        sentence, source, target = (each[mine] for each in (alignment.sentence, alignment.source, alignment.target))
         found = np.zeros(self.cells, dtype=bool)
         found[self.offsets[sentence] + target * self.widths[sentence] + source] = True
         return found

@@ -49,13 +49,11 @@ def recipe_links(
         else:
             source, target, scores = links_above(product(*shares), recipe.threshold)
         found.append((np.full(source.size, number), source, target, scores))
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    return Alignment.from_arrays(*columns[:3], len(found), columns[3])
+    sentence, source, target, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Alignment.from_arrays(sentence, source, target, len(found), scores)
 
 
-def _shares(
-    part: Part, asked: Asked, pieces: Pieces, advance: Callable[[int], None] | None
-) -> list[Shares]:
+def _shares(part: Part, asked: Asked, pieces: Pieces, advance: Callable[[int], None] | None) -> list[Shares]:
     """Returns the shares of every sentence by one part of a recipe."""
     found = asked.shares(pieces, part.methods, advance)
     by_place = {place: combined(list(shares), part.weights) for place, shares in found}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from alignlens.attribution.registry import Method
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 #: One direction alone: the best source word of every target word.
 BEST = "argmax"
 DEFAULT_THRESHOLD = 0.15
@@ -35,7 +35,9 @@ _SHARE = Limits(0, 1)
 class Component:
     """One method with its weight in the sum."""
 
-    method: str = setting(REQUIRED, "The method as alignlens align takes it: attention,layer=3,head=1,step=in.", **ONE_LINE)
+    method: str = setting(
+        REQUIRED, "The method as alignlens align takes it: attention,layer=3,head=1,step=in.", **ONE_LINE
+    )
     weight: float = setting(REQUIRED, "Its weight.", Limits(0, 1e6, above=True), "only their ratio counts")
 
 
@@ -87,9 +89,7 @@ class AlignmentRecipe:
 
     format: Literal[1] = setting(REQUIRED, "Version of this form.")
     forward: Part = setting(REQUIRED, "The model that reads the source.")
-    combination: str = setting(
-        REQUIRED, "product of both directions, or argmax of one.", choices=(PRODUCT, BEST)
-    )
+    combination: str = setting(REQUIRED, "product of both directions, or argmax of one.", choices=(PRODUCT, BEST))
     calibrated: Origin = setting(REQUIRED, "Where it comes from.")
     reverse: Part | None = setting(None, "The model that reads the target; null for one direction.")
     threshold: float | None = setting(None, "What a product must exceed; null for argmax.", THRESHOLD)

@@ -106,7 +106,8 @@ class Agreement:
             here, there = (_incidence(side, start) for side in links)
             common += here @ there.T
         sizes = [np.array([len(each) for each in side]) for side in links]
-        return 2 * common / np.maximum(sizes[0][:, None] + sizes[1][None, :], 1)
+        shares: Table = 2 * common / np.maximum(sizes[0][:, None] + sizes[1][None, :], 1)
+        return shares
 
     def score(self, sums: Sequence[Values]) -> float:
         """Returns the agreement of summed shares of both directions."""
@@ -183,7 +184,7 @@ class ErrorRate:
 
     def _scores(self, linked: NDArray[np.bool_], cells: Integers | slice) -> Table:
         """Returns the score of each row of links, which are told for some cells."""
-        hits = [np.count_nonzero(linked & gold[cells], axis=1) for gold in (self.sure, self.possible)]
-        sure = int(np.count_nonzero(self.sure))
-        counts = zip(*hits, np.count_nonzero(linked, axis=1), strict=True)
-        return np.array([-scores_of(*map(int, each), sure).aer / 100 for each in counts])
+        sure, possible = (np.count_nonzero(linked & gold[cells], axis=1) for gold in (self.sure, self.possible))
+        links, wanted = np.count_nonzero(linked, axis=1), int(np.count_nonzero(self.sure))
+        counts = zip(sure.tolist(), possible.tolist(), links.tolist(), strict=True)
+        return np.array([-scores_of(*each, wanted).aer / 100 for each in counts])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from alignlens.attribution.registry import parse_all
 from alignlens.attribution.settings import AttributionSettings
+from alignlens.cli.gold_options import add_gold, gold_of
 from alignlens.cli.numbers import count, real
 from alignlens.cli.paths import Outputs
-from alignlens.cli.score_options import add_gold, gold_of
 from alignlens.cli.trained import (
     SHARED,
     add_compute,
@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> None:
             "--reverse and --gold missing: one model alone agrees with itself. Give the model of the other direction "
             "(--reverse), or gold links (--gold)."
         )
+    for option in ("source", "target", "gold"):
+        _check_again(f"--{option}", getattr(args, option))
     from alignlens.decoding.given import open_pair
 
     source, target = open_pair(args.source, args.target)
@@ -96,6 +98,12 @@ def run(args: argparse.Namespace) -> None:
     found = _calibrated(args, trained, (source, target), gold, more)
     found.recipe.write(args.out)
     print(json.dumps(_as_json(found)) if args.json else _table(found))
+
+
+def _check_again(option: str, name: str | None) -> None:
+    """Raises for a pipe, which can be read only once; a recipe has the checksums of what it was made of."""
+    if name is not None and Path(name).exists() and not (Path(name).is_file() or Path(name).is_dir()):
+        raise ConfigError(f"{option} {name}: a stream, and its checksum is part of the recipe. Give a file.")
 
 
 def _gold(args: argparse.Namespace, trained: TrainedModel, source: Given, target: Given) -> Gold | None:

@@ -13,9 +13,10 @@ from alignlens.alignment.bases import Base, warning_of
 from alignlens.alignment.pharaoh import read_written
 from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
+from alignlens.cli.gold_options import add_gold, gold_of, warn
 from alignlens.cli.named_files import check_once, row_names
 from alignlens.cli.paths import Outputs
-from alignlens.cli.score_options import add_gold, add_interval, add_sentences, gold_of, interval_of, warn
+from alignlens.cli.score_options import add_interval, add_sentences, interval_of
 from alignlens.errors import ConfigError
 from alignlens.io import values
 from alignlens.io.atomic import atomic_path, write_json

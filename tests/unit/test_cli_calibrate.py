@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ from tiny_folder import write_folder, write_masks
 from alignlens.alignment.pharaoh import read_links
 from alignlens.cli import pairs
 from alignlens.cli.main import main
+from alignlens.decoding.given import Given
 from alignlens.decoding.translate import TrainedModel
+from alignlens.errors import InputError
 from alignlens.io.typed import schema_of
+from alignlens.recipes.asked import Pieces
 from alignlens.recipes.calibrate import candidates_of, heads_of
 from alignlens.recipes.recipe import THRESHOLDS, AlignmentRecipe, read_recipe
 
@@ -252,3 +256,26 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert "no layer 7" in damaged(forward={**part, "components": [{"method": "attention,layer=7", "weight": 1}]})
     Path("damaged.json").write_text("{")
     assert "not JSON" in failed_with(models, "align", "--recipe", "damaged.json")
+
+
+def test_both_models_must_see_the_same_words(models: tuple[Path, Path]) -> None:
+    forward, reverse = map(TrainedModel.load, models)
+    source, target = Given("s", ["der hund", "ein mann schläft"], 5), Given("t", ["der hund", "ein mann"], 5)
+    pieces = Pieces.of(forward, source, target)
+    turned = pieces.turned(reverse, source, target)
+    assert (pieces.first, turned.first) == (4, 4)
+    assert pieces.source_counts.tolist() == turned.target_counts.tolist() == [2, 3]
+    assert pieces.target_counts.tolist() == turned.source_counts.tolist() == [2, 2]
+    with pytest.raises(
+        InputError, match=r"^t:6: 2 words to .*forward/model, but 3 to .*reverse/model\. Give tokenised"
+    ):
+        pieces.turned(reverse, source, Given("t", ["der hund", "ein mann im"], 5))
+
+
+def test_the_checksum_of_a_model_is_that_of_its_content(files: Path) -> None:
+    folder = write_folder(files / "model")
+    checksum = TrainedModel.load(folder).checksum
+    assert TrainedModel.load(folder, "best").checksum != checksum
+    assert TrainedModel.load(folder.rename(files / "moved")).checksum == checksum
+    trained = TrainedModel.load(files / "moved")
+    assert replace(trained, source=trained.target).checksum != checksum

@@ -6,7 +6,7 @@ import json
 
 import bench
 from bench import ATTRIBUTION, DATA, LINKS, MODEL, MODEL_FOLDER, PIECES, SCORES, SUBWORDS, TOKENS, R
-from good import COUNT, FILE, FOLDER, JSON, OUT_FILE, OUT_FOLDER, REAL, TEXT, Good
+from good import COUNT, FILE, FOLDER, JSON, LINK, OUT_FILE, OUT_FOLDER, REAL, TEXT, Good
 
 PAIR = {"--source": TEXT, "--target": TEXT}
 _MODEL = {"--model": FOLDER, "--batch-tokens": COUNT, "--threads": COUNT}
@@ -91,6 +91,15 @@ MODEL_GOODS = (
         ),
         {"--beam": COUNT, "--length-penalty": REAL, "--max-ratio": REAL, "--max-offset": COUNT}
         | {"--translation-out": OUT_FILE},
+    ),
+    Good(
+        "calibrate",
+        (
+            *("calibrate", "--model", MODEL_FOLDER, "--reverse", f"{R}/models/tiny/xb-xa/transformer/1/model"),
+            *(*bench.text_of(), "--gold", f"{DATA}/test.gold", "--out", "new/recipe.json"),
+        ),
+        {**_MODEL, "--reverse": FOLDER, **PAIR, "--gold": LINK, "--pairs": COUNT, "--threshold": REAL}
+        | {"--out": OUT_FILE},
     ),
     Good(
         "attribute",

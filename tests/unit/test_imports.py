@@ -12,7 +12,8 @@ import pytest
 # Left may never import right.
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
-    "classification", "toys", "encoders", "results", "display", "studies", "tracking", "serving", "report", "cli",
+    "recipes", "classification", "toys", "encoders", "results", "display", "studies", "tracking", "serving", "report",
+    "cli",
 ]  # fmt: skip
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
@@ -36,7 +37,7 @@ ONLY_IN = {
     "sentencepiece": {"subwords"},
     "thot": {"aligners"},
     "sklearn": {"classification"},
-    "torch": {"models", "decoding", "training", "attribution", "classification", "toys", "encoders", "cli"},
+    "torch": {"models", "decoding", "training", "attribution", "recipes", "classification", "toys", "encoders", "cli"},
     "safetensors": {"models"},
     "transformers": {"encoders"},
 }
@@ -117,7 +118,7 @@ def test_a_short_step_does_not_load_what_it_does_not_use(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "snakemake", "thot", "sacrebleu"})
 
 
-@pytest.mark.parametrize("verb", ["train", "translate", "force", "encoder", "cost"])
+@pytest.mark.parametrize("verb", ["train", "translate", "force", "encoder", "cost", "calibrate"])
 def test_asking_a_long_step_for_help_does_not_load_torch(verb: str) -> None:
     not_loaded([f"cli.{verb}"], {"torch", "mlflow", "pandas", "matplotlib", "sacrebleu"})
 

@@ -90,19 +90,29 @@ def _kobayashi(
     matrix: Scores, source: Integers, target: Integers, begin: bool
 ) -> tuple[Integers, Integers, NDArray[np.float64]]:
     """Returns source word, target word and score of the best source word of every target word that has one."""
-    source_starts, target_starts = _starts(source), _starts(target)
-    columns = np.concatenate(([0] if begin else [], source_starts + int(begin), [matrix.shape[1] - 1]))
-    by_word = np.add.reduceat(matrix[:-1].astype(np.float64), columns.astype(np.int64), axis=1)
-    pieces = np.diff(target_starts, append=target.size)
-    means = np.add.reduceat(by_word, target_starts, axis=0) / pieces[:, None]
+    means = by_words(matrix, source, target, begin)
     best = means.argmax(axis=1)
     word = best - int(begin)
-    aligned = np.flatnonzero((word >= 0) & (word < source_starts.size))
+    aligned = np.flatnonzero((word >= 0) & (word < means.shape[1] - 1 - int(begin)))
     return (
-        source[source_starts[word[aligned]]],
-        target[target_starts[aligned]],
+        source[_starts(source)[word[aligned]]],
+        target[_starts(target)[aligned]],
         means[aligned, best[aligned]],
     )
+
+
+def by_words(matrix: Scores, source: Integers, target: Integers, begin: bool) -> NDArray[np.float64]:
+    """Returns (..., target words, source words and END): sums over source pieces, means over target pieces.
+
+    BEGIN, if there is one, stays the first column; the row of END is left out. ``matrix`` may be several, one after the
+    other on axes before the last two.
+    """
+    source_starts, target_starts = _starts(source), _starts(target)
+    columns = np.concatenate(([0] if begin else [], source_starts + int(begin), [matrix.shape[-1] - 1]))
+    of_source = np.add.reduceat(matrix[..., :-1, :].astype(np.float64), columns.astype(np.int64), axis=-1)
+    pieces = np.diff(target_starts, append=target.size)
+    means: NDArray[np.float64] = np.add.reduceat(of_source, target_starts, axis=-2) / pieces[:, None]
+    return means
 
 
 def _starts(owner: Integers) -> Integers:

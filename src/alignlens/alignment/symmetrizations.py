@@ -21,3 +21,6 @@ GROWING = {
     "grow-diag-final-and-lilt": Heuristic(True, True),
 }
 SYMMETRIZATIONS = ("intersection", "union", *GROWING)
+
+#: Needs the scores of both directions, not their links: ``alignment.soft``.
+PRODUCT = "product"

@@ -1,9 +1,10 @@
-"""``alignlens align``: links for one's own text, from a trained translation model and any method."""
+"""``alignlens align``: links for one's own text, from a trained translation model by any method, or by a recipe."""
 
 from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignlens.alignment.extractions import EXTRACTIONS
@@ -21,26 +22,47 @@ from alignlens.cli.pairs import (
     scores_of_window,
 )
 from alignlens.cli.paths import Outputs
-from alignlens.cli.trained import SHARED, add_compute, add_masks, add_model, add_source, check_compute, load, masks_for
+from alignlens.cli.trained import (
+    SHARED,
+    add_compute,
+    add_masks,
+    add_model,
+    add_reverse,
+    add_source,
+    check_compute,
+    load,
+    load_reverse,
+    masks_beside,
+    masks_for,
+    workers,
+)
 from alignlens.errors import ConfigError
 from alignlens.io.progress import Progress
+from alignlens.recipes.recipe import AlignmentRecipe, read_recipe
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from alignlens.alignment.links import Alignment
     from alignlens.attribution.registry import Method
-    from alignlens.corpora.tokens import TokenStore
+    from alignlens.cli.pairs import Window
     from alignlens.decoding.translate import TrainedModel
-    from alignlens.models.contract import Seq2Seq
+    from alignlens.recipes.asked import Asked
 
-OUTPUTS = Outputs(files=("out", "translation_out"))
+    Aligner = Callable[[Window], Alignment]
+
+OUTPUTS = Outputs(files=("out", "translation_out"), words=("reverse_weights",))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
+    add_reverse(parser, ", for a recipe of two directions")
     add_masks(parser)
+    parser.add_argument(
+        "--recipe", type=Path, metavar="FILE", help="what alignlens calibrate wrote, instead of --method"
+    )
     parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
     parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
     add_source(parser, more="; - for stdin", required=False)
@@ -48,16 +70,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", default=STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
     parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
     parser.add_argument(
-        "--extraction", choices=EXTRACTIONS, default=EXTRACTIONS[0], help="from pieces to words (docs/conventions.md)"
+        "--extraction",
+        choices=EXTRACTIONS,
+        help=f"from pieces to words, with --method (default {EXTRACTIONS[0]}; docs/conventions.md)",
     )
     add_adaptive(parser)
     add_translation(parser)
     add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
     parser.epilog = (
         "example:\n  alignlens align --model results/demo/models/demo/xa-xb/transformer/1/model \\\n"
-        "      --method smoothgrad --source text.xa --target text.xb\n\n"
+        "      --method smoothgrad --source text.xa --target text.xb\n"
+        "  alignlens align --model de-en/model --reverse en-de/model --recipe recipe.json \\\n"
+        "      --source text.de --target text.en --scores\n\n"
         "A link i-j connects word i of the source with word j of the target, counted from 0. An empty line gives an\n"
-        "empty line. alignlens train makes models, alignlens align --list shows the methods."
+        "empty line. alignlens train makes models, alignlens calibrate makes recipes, --list shows the methods."
     )
 
 
@@ -66,29 +92,36 @@ def run(args: argparse.Namespace) -> None:
     if args.list:
         _print_methods()
         return
-    method = _check(args)
+    asked = _check(args)
     source, target = (STANDARD_INPUT if name == STANDARD else name for name in (args.source, args.target))
     total = count_pairs(source, target)
     trained = load(args)
-    check_architectures([method], [trained.spec.architecture])
-    masks = masks_for(args, trained, [method])
+    directions = 1 if args.reverse is None else 2
     sentences = links = 0
     with ExitStack() as stack:
-        progress = stack.enter_context(Progress("align", total))
+        # With two models every sentence is read twice.
+        progress = stack.enter_context(Progress("align", total and total * directions))
+        if isinstance(asked, AlignmentRecipe):
+            aligned = _by_recipe(args, trained, asked, progress)
+        else:
+            aligned = _by_method(args, trained, asked, progress)
         out = opened(stack, args.out)
         translation = opened(stack, args.translation_out) if args.translation_out else None
         for window in explained_windows(trained, source, target, args, translation):
-            sentences += len(window[1])
-            for line in _link_lines(trained, window, method, args, progress, masks):
+            sentences += len(window.explained)
+            for line in _lines(aligned(window), args.scores):
                 out.write(line + "\n")
                 links += len(line.split())
     if args.json:
-        print(json.dumps({"sentences": sentences, "links": links, "method": method.text}))
+        told = {"recipe": str(args.recipe)} if isinstance(asked, AlignmentRecipe) else {"method": asked.text}
+        print(json.dumps({"sentences": sentences, "links": links, **told}))
 
 
-def _check(args: argparse.Namespace) -> Method:
-    """Returns the method, after looking at all options that can be wrong before anything is read."""
-    missing = [f"--{name}" for name in ("model", "method", "source") if getattr(args, name) is None]
+def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
+    """Returns the method or the recipe, after looking at all options that can be wrong before anything is read."""
+    missing = [f"--{name}" for name in ("model", "source") if getattr(args, name) is None]
+    if args.method is None and args.recipe is None:
+        missing.insert(len(missing) - (args.source is None), "--method")
     if missing:
         raise ConfigError(f"{', '.join(missing)} missing; see alignlens align --help, and --list for the methods")
     check_compute(args)
@@ -100,37 +133,94 @@ def _check(args: argparse.Namespace) -> Method:
         raise ConfigError("links and translation would go to the same place; give --out another name")
     if args.json and STANDARD in (args.out, args.translation_out):
         raise ConfigError("--json needs --out, since the links would go to standard output too")
-    return parse(args.method)
+    if args.recipe is None:
+        if args.reverse is not None:
+            raise ConfigError("--reverse belongs to --recipe; a method asks one model. Leave one of them out.")
+        return parse(args.method)
+    return _checked_recipe(args)
 
 
-def _link_lines(
-    trained: TrainedModel,
-    window: tuple[int, TokenStore, TokenStore],
-    method: Method,
-    args: argparse.Namespace,
-    progress: Progress,
-    masks: Seq2Seq | None,
-) -> Iterator[str]:
-    """Yields the links of a window of sentences."""
+def _checked_recipe(args: argparse.Namespace) -> AlignmentRecipe:
+    """Returns the recipe, if the options go with it."""
+    for option in ("method", "extraction"):
+        if getattr(args, option) is not None:
+            raise ConfigError(f"--{option} and --recipe: a recipe says itself how words are linked. Leave one out.")
+    recipe = read_recipe(args.recipe)
+    if recipe.reverse is not None and args.reverse is None:
+        raise ConfigError(f"--recipe {args.recipe}: it has two directions. Give the model of the other one: --reverse.")
+    if recipe.reverse is None and args.reverse is not None:
+        raise ConfigError(
+            f"--recipe {args.recipe}: it has one direction, and --reverse {args.reverse} none of it. "
+            "Leave out --reverse, or make a recipe with it: alignlens calibrate."
+        )
+    return recipe
+
+
+def _lines(links: Alignment, scores: bool) -> Iterator[str]:
+    """Yields a line of links for every sentence."""
+    from dataclasses import replace
+
+    from alignlens.alignment.pharaoh import format_lines
+
+    return format_lines(links if scores else replace(links, scores=None))
+
+
+def _by_method(args: argparse.Namespace, trained: TrainedModel, method: Method, progress: Progress) -> Aligner:
+    """Returns what makes the links of a window by a method."""
     import numpy as np
 
     from alignlens.alignment.extraction import extract
     from alignlens.alignment.links import Alignment
-    from alignlens.alignment.pharaoh import format_lines
     from alignlens.subwords.spans import word_of_piece
 
-    begin, (_, source_ids, target_ids) = trained.spec.source_begin, window
-    found = scores_of_window(trained, window, method, args, progress, args.adaptive, masks)
-    rows: list[tuple[int, int, int, float]] = []
-    for place, matrices in found:
-        source_words = word_of_piece(trained.source.pieces_of(source_ids[place]))
-        target_words = word_of_piece(trained.target.pieces_of(target_ids[place]))
-        links = extract(matrices[method.text], source_words, target_words, args.extraction, begin=begin)
-        rows += [(place, *link) for link in links]
-    table = np.array(rows, np.float64).reshape(-1, 4)
-    sentence, source, target = table[:, :3].astype(np.int64).T
-    scores = table[:, 3] if args.scores else None
-    return format_lines(Alignment.from_arrays(sentence, source, target, len(source_ids), scores))
+    check_architectures([method], [trained.spec.architecture])
+    masks = masks_for(args, trained, [method])
+    extraction, begin = args.extraction or EXTRACTIONS[0], trained.spec.source_begin
+
+    def aligned(window: Window) -> Alignment:
+        found = scores_of_window(trained, window, method, args, progress, args.adaptive, masks)
+        rows: list[tuple[int, int, int, float]] = []
+        for place, matrices in found:
+            source_words = word_of_piece(trained.source.pieces_of(window.read[place]))
+            target_words = word_of_piece(trained.target.pieces_of(window.explained[place]))
+            links = extract(matrices[method.text], source_words, target_words, extraction, begin=begin)
+            rows += [(place, *link) for link in links]
+        table = np.array(rows, np.float64).reshape(-1, 4)
+        sentence, source, target = table[:, :3].astype(np.int64).T
+        return Alignment.from_arrays(sentence, source, target, len(window.explained), table[:, 3])
+
+    return aligned
+
+
+def _by_recipe(args: argparse.Namespace, trained: TrainedModel, recipe: AlignmentRecipe, progress: Progress) -> Aligner:
+    """Returns what makes the links of a window by a recipe."""
+    from alignlens.recipes.asked import Pieces
+    from alignlens.recipes.links import check_models, recipe_links
+
+    models = _models(args, trained, recipe)
+    check_models(recipe, models, str(args.recipe))
+
+    def aligned(window: Window) -> Alignment:
+        forward = Pieces(trained, window.read, window.explained, window.first)
+        pieces = [forward, *(forward.turned(each.trained, window.source, window.target) for each in models[1:])]
+        return recipe_links(recipe, models, pieces, progress.advance)
+
+    return aligned
+
+
+def _models(args: argparse.Namespace, trained: TrainedModel, recipe: AlignmentRecipe) -> Sequence[Asked]:
+    """Returns the models of all directions of a recipe, with the masks that they need."""
+    from alignlens.recipes.asked import Asked
+
+    forward, reverse = recipe.forward.methods, [] if recipe.reverse is None else recipe.reverse.methods
+    speed = args.batch_tokens, workers(args)
+    models = [Asked(trained, *speed, masks_for(args, trained, forward), args.adaptive)]
+    check_architectures(forward, [trained.spec.architecture])
+    if reverse:
+        other = load_reverse(args)
+        check_architectures(reverse, [other.spec.architecture])
+        models.append(Asked(other, *speed, masks_beside(other, reverse), args.adaptive))
+    return models
 
 
 def _print_methods() -> None:

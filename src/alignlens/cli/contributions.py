@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from alignlens.attribution.registry import Method
-    from alignlens.corpora.tokens import TokenStore
+    from alignlens.cli.pairs import Window
     from alignlens.decoding.translate import TrainedModel
     from alignlens.metrics.contributions import Steps, Suspicion
 
@@ -189,7 +189,7 @@ def _most(shares: NDArray[np.floating[Any]], names: Sequence[str], top: int) -> 
 
 def _sentences(
     trained: TrainedModel,
-    window: tuple[int, TokenStore, TokenStore],
+    window: Window,
     method: Method,
     args: argparse.Namespace,
     progress: Progress,
@@ -197,16 +197,16 @@ def _sentences(
     """Yields the sentences of a window in their order."""
     from alignlens.metrics.contributions import Steps
 
-    begin, (first, source_ids, target_ids) = trained.spec.source_begin, window
+    begin = trained.spec.source_begin
     found = scores_of_window(trained, window, method, args, progress)
     for place, matrices in sorted(found, key=lambda each: each[0]):
         source, prefix = (matrices[name] for name in method.matrices)
         yield _Sentence(
-            first + place,
+            window.first + place,
             Steps.of(source, prefix),
             (source, prefix),
-            [*[_BEGIN] * begin, *trained.source.pieces_of(source_ids[place]), _END],
-            [_BEGIN, *trained.target.pieces_of(target_ids[place]), _END],
+            [*[_BEGIN] * begin, *trained.source.pieces_of(window.read[place]), _END],
+            [_BEGIN, *trained.target.pieces_of(window.explained[place]), _END],
             args.top,
         )
 

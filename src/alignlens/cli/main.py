@@ -46,6 +46,7 @@ VERBS = {
     "translate": "translate text with a trained model",
     "force": "score given translations with a trained model (forced decoding)",
     "align": "align text and translation with a trained model and an attribution method",
+    "calibrate": "find which heads and methods of one or two models make the best alignment, with or without gold",
     "contributions": "tell how much of a translation comes from the source, and how much from its own beginning",
     "attribute": "score which source pieces mattered for every target piece, by any methods",
     "calibration": "tell what calibration does to attention, and whether attention points at what matters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from alignlens.cli.numbers import count, real
 from alignlens.cli.trained import workers
@@ -31,6 +31,16 @@ STANDARD = "-"
 STANDARD_INPUT = "/dev/stdin"
 # Sentences in memory at once: enough for batches of like length, the same memory for any text.
 _WINDOW = 1000
+
+
+class Window(NamedTuple):
+    """Some sentences of a text: the number of the first, the pieces to read and to explain, and what they are of."""
+
+    first: int
+    read: TokenStore
+    explained: TokenStore
+    source: Given
+    target: Given  # as it was given, or the text of what the model has written
 
 
 def add_translation(parser: argparse.ArgumentParser, written: bool = True) -> None:
@@ -80,27 +90,31 @@ def count_pairs(source: str, target: str | None) -> int | None:
 
 def explained_windows(
     trained: TrainedModel, source: str, target: str | None, args: argparse.Namespace, translation: TextIO | None
-) -> Iterator[tuple[int, TokenStore, TokenStore]]:
-    """Yields the number of the first sentence of a window, and the pieces to read and to explain in it.
+) -> Iterator[Window]:
+    """Yields the sentences of a text window by window.
 
     What the model translates by itself is written to ``translation``, if there is one.
     """
+    from alignlens.decoding.given import Given
+
     first = 0
     for given, reference in _windows(source, target):
         read = trained.source_ids(given)
         if reference is None:
             explained = translated(trained, read, beam_of(args), args.batch_tokens)
+            lines = [trained.text(explained[k]) for k in range(len(explained))]
+            yield Window(first, read, explained, given, Given("the translation", lines, given.first))
         else:
-            explained = trained.target_ids(reference)
-        yield first, read, explained
+            lines = []
+            yield Window(first, read, trained.target_ids(reference), given, reference)
         if translation is not None:
-            translation.writelines(f"{trained.text(explained[k])}\n" for k in range(len(explained)))
+            translation.writelines(f"{line}\n" for line in lines)
         first += len(given)
 
 
 def scores_of_window(
     trained: TrainedModel,
-    window: tuple[int, TokenStore, TokenStore],
+    window: Window,
     method: Method,
     args: argparse.Namespace,
     progress: Progress,
@@ -110,16 +124,15 @@ def scores_of_window(
     """Yields the scores of sentences by their place in the window, in the order they are computed in."""
     from alignlens.attribution.corpus import attribute
 
-    first, read, explained = window
     return attribute(
         trained.model,
-        read,
-        explained,
+        window.read,
+        window.explained,
         [method],
         tokens=args.batch_tokens,
         source_begin=trained.spec.source_begin,
         adaptive=adaptive,
-        first=first,
+        first=window.first,
         workers=workers(args),
         advance=progress.advance,
         masks=masks,

@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import math
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.alignment.bases import Base, warning_of
-from alignlens.alignment.gold import FORMATS, read_gold_and_base
 from alignlens.alignment.pharaoh import read_written
 from alignlens.alignment.written import Lengths
 from alignlens.cli.about import about_of, add_about, run_name
-from alignlens.cli.failures import one_line
+from alignlens.cli.gold_options import add_gold, gold_of, warn
 from alignlens.cli.named_files import check_once, row_names
 from alignlens.cli.paths import Outputs
 from alignlens.cli.score_options import add_interval, add_sentences, interval_of
@@ -41,13 +39,9 @@ OUTPUTS = Outputs(files=("out", "per_sentence", "sentences"))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--gold", required=True, help="gold links: i-j sure, ipj or i?j possible")
+    add_gold(parser)
     parser.add_argument("--links", required=True, nargs="+", help="links to score, zero-based Pharaoh; one row each")
-    parser.add_argument(
-        "--base", type=int, choices=(0, 1), help="gold counts words from 0 or 1 (default: found out, and told)"
-    )
-    parser.add_argument("--links-base", type=int, choices=(0, 1), help="the same for the links (default 0)")
-    parser.add_argument("--format", choices=FORMATS, default="pharaoh", help="format of the gold file")
+    parser.add_argument("--links-base", type=int, choices=(0, 1), help="what they count from (default 0)")
     parser.add_argument("--source", help="source text; with --target, every link is checked against it")
     parser.add_argument("--target", help="target text")
     parser.add_argument("--versus", help="second links file: paired bootstrap test of the first against it")
@@ -74,9 +68,7 @@ def run(args: argparse.Namespace) -> None:
     if args.source is not None:
         source, target = read_parallel(args.source, args.target)
         lengths = Lengths.of([len(words(line)) for line in source], [len(words(line)) for line in target])
-    gold, base = read_gold_and_base(args.gold, args.base, args.format, lengths)
-    if not base.known:
-        _warn(warning_of(args.gold, base, "--base"))
+    gold, base = gold_of("score", args, lengths)
     with Journal(args.journal) as journal:
         counted = {path: _count(path, args, gold, lengths) for path in args.links}
         names = row_names(args.links)
@@ -117,12 +109,8 @@ def _count(path: str, args: argparse.Namespace, gold: Gold, lengths: Lengths | N
     links = written.alignment(args.links_base or 0, lengths)
     check_equal_counts([args.gold, path], [len(gold), len(links)])
     if args.links_base is None and written.without_zero():
-        _warn(warning_of(path, Base(0, "no link has word 0", known=False), "--links-base"))
+        warn("score", warning_of(path, Base(0, "no link has word 0", known=False), "--links-base"))
     return count_hits(links, gold)
-
-
-def _warn(text: str) -> None:
-    print(one_line(f"alignlens score: warning: {text}"), file=sys.stderr)
 
 
 def _train_pairs(folder: Path) -> int:

@@ -40,6 +40,12 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
 
 
+def add_reverse(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Adds the options that name the model of the other direction; ``purpose`` is when it is needed."""
+    parser.add_argument("--reverse", type=Path, metavar="DIR", help=f"the model from target to source{purpose}")
+    parser.add_argument("--reverse-weights", default="weights", metavar="NAME", help="another checkpoint of that")
+
+
 def add_masks(parser: argparse.ArgumentParser) -> None:
     """Adds --masks."""
     parser.add_argument(
@@ -95,13 +101,22 @@ def workers(args: argparse.Namespace) -> int:
 
 def load(args: argparse.Namespace) -> TrainedModel:
     """Returns the model that the options name, on a GPU if there is one, else on as many threads as they say."""
+    return _loaded(args, args.model, args.weights)
+
+
+def load_reverse(args: argparse.Namespace) -> TrainedModel:
+    """Returns the model of the other direction, likewise."""
+    return _loaded(args, args.reverse, args.reverse_weights)
+
+
+def _loaded(args: argparse.Namespace, folder: Path, weights: str) -> TrainedModel:
     # Only now: loading the library takes seconds, and a wrong option or file should be told at once.
     import torch
 
     from alignlens.decoding.translate import TrainedModel
     from alignlens.models.contract import parameter_count
 
-    trained = TrainedModel.load(args.model, args.weights)
+    trained = TrainedModel.load(folder, weights)
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     elif parameter_count(trained.model) < _WORTH_SEVERAL_THREADS:
@@ -112,10 +127,15 @@ def load(args: argparse.Namespace) -> TrainedModel:
 
 def masks_for(args: argparse.Namespace, trained: TrainedModel, methods: Sequence[Method]) -> Seq2Seq | None:
     """Returns the model with its mask nets, if a method reads masks and the model has none itself."""
+    return masks_beside(trained, methods, args.masks)
+
+
+def masks_beside(trained: TrainedModel, methods: Sequence[Method], named: Path | None = None) -> Seq2Seq | None:
+    """Returns the same of a folder that is named, or of that beside the model."""
     has_masks = architecture_of(trained.spec.architecture).has_masks
     if has_masks or not any(method.spec.needs_masks for method in methods):
         return None
     from alignlens.attribution.masks import load_masks
 
-    beside = (args.model / "..").resolve() / "masks"
-    return load_masks(args.masks or beside, trained, args.weights)
+    beside = (trained.folder / "..").resolve() / "masks"
+    return load_masks(named or beside, trained, trained.weights)

@@ -18,6 +18,7 @@ from alignlens.errors import InputError
 from alignlens.io.checksum import sha256_of
 from alignlens.io.seals import Seal
 from alignlens.io.text import check_equal_counts, read_lines, stream_lines
+from alignlens.subwords.spans import line_of
 from alignlens.subwords.stores import check_subwords
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ class Given:
         """Returns what to call this text, and a checksum of it."""
         checksum = self.content.fingerprint if isinstance(self.content, TokenStore) else sha256_of(self.name)
         return {"name": Path(self.name).name, "sha256": checksum}
+
+    def first_of(self, count: int) -> Given:
+        """Returns the first so many sentences, all if there are fewer."""
+        content = self.content
+        return Given(
+            self.name, content.first(count) if isinstance(content, TokenStore) else content[:count], self.first
+        )
+
+    def as_text(self, segmenter: Segmenter) -> Given:
+        """Returns the same sentences as lines of text, for other subwords; ``segmenter`` is that of a store."""
+        if not isinstance(self.content, TokenStore):
+            return self
+        check_subwords(self.content, segmenter)
+        lines = [line_of(segmenter.pieces_of(self.content[k])) for k in range(len(self.content))]
+        return Given(self.name, lines, self.first)
 
     def pieces(self, segmenter: Segmenter, symbols: int, longest: int | None) -> TokenStore:
         """Returns the ids of all sentences for a model with positions for ``longest`` of them and ``symbols`` more."""

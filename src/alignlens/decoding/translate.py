@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +18,7 @@ from alignlens.decoding.sampling import sample
 from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import ConfigError, InputError
+from alignlens.io.checksum import sha256_of
 from alignlens.io.documents import read_json, taking
 from alignlens.io.seals import verify
 from alignlens.models.checkpoint import load_model
@@ -101,6 +104,7 @@ class TrainedModel:
     spec: ModelSpec
     source: Segmenter
     target: Segmenter
+    weights: Path  # the file of the checkpoint
 
     @classmethod
     def load(cls, folder: Path | str, weights: str = "weights") -> Self:
@@ -109,7 +113,7 @@ class TrainedModel:
         if is_foreign(folder):
             return cls._foreign(folder, weights)
         model, spec = load_model(folder, weights)
-        segmenters = []
+        segmenters = {}
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
             path = folder / f"{side}.model"
             segmenter = _segmenter(path, folder / VOCABULARY.format(side=side))
@@ -119,8 +123,14 @@ class TrainedModel:
                     path,
                     advice="Put the SentencePiece model back that it was trained with, or train again.",
                 )
-            segmenters.append(segmenter)
-        return cls(folder, model, spec, *segmenters)
+            segmenters[side] = segmenter
+        return cls(folder, model, spec, **segmenters, weights=folder / f"{weights}.safetensors")
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of weights and both subword models, wherever the folder is."""
+        files = (sha256_of(self.weights), self.source.checksum, self.target.checksum)
+        return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
     @classmethod
     def _foreign(cls, name: Path, weights: str) -> Self:
@@ -130,7 +140,7 @@ class TrainedModel:
         found = load_marian(folder)
         source = VocabularySegmenter.of(folder / "source.spm", found.source.pieces)
         target = VocabularySegmenter.of(folder / "target.spm", found.target.pieces)
-        return cls(folder, found.model, found.spec, source, target)
+        return cls(folder, found.model, found.spec, source, target, found.weights)
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""

@@ -88,6 +88,8 @@ SECONDS = Limits(0, 1_000_000, above=True)
 TFLOPS = Limits(0, 1_000_000, above=True)
 
 LEVEL = Limits(0, 100, above=True, below=True)
+#: What the product of two shares must exceed to be a link.
+THRESHOLD = Limits(0, 1, below=True)
 #: Every resampled test set is kept for every row of a table; fewer than ten make no interval.
 RESAMPLES = Limits(10, 100_000)
 #: Each is a figure on the page.

@@ -61,6 +61,7 @@ class Imported:
     spec: ModelSpec
     source: Vocabulary
     target: Vocabulary
+    weights: Path  # the file that they come from
 
 
 def load_marian(folder: Path) -> Imported:
@@ -78,7 +79,7 @@ def load_marian(folder: Path) -> Imported:
     assert isinstance(model, Transformer)
     with torch.no_grad(), taking(weights_path, _ADVICE):
         _fill(model, tensors, source, target)
-    return Imported(model.eval(), spec, source, target)
+    return Imported(model.eval(), spec, source, target, weights_path)
 
 
 def _settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:

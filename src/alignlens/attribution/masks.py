@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 _USUAL = "weights"
 
 
-def load_masks(folder: Path, trained: TrainedModel, weights: str = _USUAL) -> Seq2Seq:
+def load_masks(folder: Path, trained: TrainedModel) -> Seq2Seq:
     """Returns the model with its mask nets: everything else of it is, in memory too, that of the trained model.
 
-    ``weights`` names the checkpoint that this was loaded from. Masks that were not trained for it are refused.
+    Masks that were not trained for the checkpoint that it was loaded from are refused.
     """
-    model = f"--model {trained.folder}" if weights == _USUAL else f"--model {trained.folder} --weights {weights}"
+    file = trained.weights
+    name = file.relative_to(trained.folder).with_suffix("").as_posix()
+    model = f"--model {trained.folder}" if name == _USUAL else f"--model {trained.folder} --weights {name}"
     train = f"Train them: alignlens masks {model} --source TEXT --target TEXT --work DIR --out DIR."
     if not folder.is_dir():
         raise InputError("there are no masks of this model.", folder, advice=f"{train} Or name their folder: --masks.")
     belongs_to = read_card(folder).get("masks_of")
     if belongs_to is None:
         raise InputError("not a folder of masks.", folder, advice=train)
-    file = trained.folder / f"{weights}.safetensors"
     if belongs_to != sha256_of(file):
         told = f"masks of other weights than {file}."
         raise InputError(told, folder, advice=train.replace("them", "masks for these"))

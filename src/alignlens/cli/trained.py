@@ -138,4 +138,4 @@ def masks_beside(trained: TrainedModel, methods: Sequence[Method], named: Path |
     from alignlens.attribution.masks import load_masks
 
     beside = (trained.folder / "..").resolve() / "masks"
-    return load_masks(named or beside, trained, trained.weights)
+    return load_masks(named or beside, trained)

@@ -29,14 +29,16 @@ def spoken(seed: int, lines: int = 300) -> list[str]:
     return [*LINES, *(" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in range(lines))]
 
 
-def write_folder(folder: Path, pickled: bool = False, languages: tuple[str, ...] = (), **changes: Any) -> MarianMTModel:
+def write_folder(
+    folder: Path, pickled: bool = False, languages: tuple[str, ...] = (), seed: int = 5, **changes: Any
+) -> MarianMTModel:
     """Returns the model after writing its folder; ``changes`` are of its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces: list[str] = []
-    for side, seed in (("source", 1), ("target", 2)):
+    for side, text_seed in (("source", 1), ("target", 2)):
         written = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(spoken(seed)),
+            sentence_iterator=iter(spoken(text_seed)),
             model_writer=written,
             vocab_size=150,
             hard_vocab_limit=False,
@@ -49,7 +51,7 @@ def write_folder(folder: Path, pickled: bool = False, languages: tuple[str, ...]
     vocabulary = ["</s>", "<unk>", *dict.fromkeys(pieces), *languages, "<pad>"]
     (folder / "vocab.json").write_text(json.dumps({piece: row for row, piece in enumerate(vocabulary)}))
     (folder / "tokenizer_config.json").write_text('{"source_lang": "xa", "target_lang": "xb"}')
-    torch.manual_seed(5)
+    torch.manual_seed(seed)
     config: dict[str, Any] = {
         "vocab_size": len(vocabulary),
         "d_model": 16,

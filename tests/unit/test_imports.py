@@ -13,7 +13,7 @@ import pytest
 ORDER = [
     "io", "corpora", "subwords", "alignment", "aligners", "metrics", "models", "decoding", "training", "attribution",
     "recipes", "classification", "toys", "encoders", "results", "display", "studies", "tracking", "serving", "report",
-    "cli",
+    "api", "cli",
 ]  # fmt: skip
 BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.

@@ -90,6 +90,8 @@ def _attention(model: Seq2Seq, cross: list[Tensor], settings: dict[str, object])
     layer, head = settings["layer"], settings["head"]
     if layer == "paper":
         layer = "mean" if model.paper_attention == "mean" else len(cross) - 1
+    if layer == "middle":
+        layer = [0, 0, 1, 1, 2, 2][len(cross) - 1]
     weights = torch.stack(cross).mean(0) if layer == "mean" else cross[layer]
     weights = weights.mean(0) if head == "mean" else weights[head]
     return torch.cat((weights[1:], weights[-1:])) if settings["step"] == "in" else weights

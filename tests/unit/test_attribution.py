@@ -34,6 +34,8 @@ EVERYTHING = parse_all(
         "attention",
         "attention,layer=0,head=0,step=in",
         "attention,label=runner_up",
+        "shifted_attention",
+        "shifted_attention,layer=mean",
         "smoothed_attention,n=4",
         "norms",
         "norms,layer=0,step=in",
@@ -405,6 +407,22 @@ def test_a_damaged_model_is_an_error_not_a_link() -> None:
 def test_options_that_make_no_sense(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         scores(model_of("transformer"), [parse("attention")], **options)
+
+
+@pytest.mark.parametrize(("layers", "middle"), [(1, 0), (2, 0), (3, 1), (4, 1), (6, 2)])
+def test_shifted_attention_is_that_of_the_middle_layer_one_step_later(layers: int, middle: int) -> None:
+    torch.manual_seed(5)
+    settings = TransformerSettings(dim=8, ffn=8, heads=2, encoder_layers=1, decoder_layers=layers)
+    model = Transformer(settings, VOCABULARY, VOCABULARY).eval()
+    found = scores(model, parse_all(["shifted_attention", f"attention,layer={middle}", "attention,layer=-1"]))
+    for each in found.values():
+        shifted, plain = each["shifted_attention"], each[f"attention,layer={middle}"]
+        assert np.array_equal(shifted[:-1], plain[1:])
+        assert np.array_equal(shifted[-1], plain[-1]), "nobody reads the end symbol"
+    if layers > 1:
+        assert (
+            max(np.abs(each["shifted_attention"] - each["attention,layer=-1"]).max() for each in found.values()) > 0.01
+        )
 
 
 def test_a_layer_that_does_not_exist_is_named() -> None:

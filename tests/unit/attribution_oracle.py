@@ -19,6 +19,8 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     settings = method.parameters
     sigma = settings.get("sigma", 0.0)
     embeddings = model.embed_source(torch.tensor([[*source, END_ID]])).detach()
+    if method.name == "integrated_gradients":
+        return integrated_gradients(model, embeddings, target, method).numpy()
     copies = []
     for copy in range(settings["n"] if sigma else 1):
         vectors = embeddings.clone()
@@ -32,6 +34,15 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     if settings.get("order", "clip_then_mean") in ("clip_then_mean", "normalise_then_mean"):
         return torch.stack([_normalised(scores) for scores in copies]).mean(0).numpy()
     return _normalised(torch.stack(copies).mean(0)).numpy()
+
+
+def integrated_gradients(model: Seq2Seq, embeddings: Tensor, target: list[int], method: Method) -> Tensor:
+    """Returns (target, source): gradient times embedding at every point of the path by itself, and their mean."""
+    count = method.parameters["n"]
+    points = [(2 * point + 1) / (2 * count) for point in range(count)]
+    with model.scaled(method.parameters["gradient"] == "train"):
+        found = torch.stack([_copy(model, point * embeddings, embeddings, target, method) for point in points]).mean(0)
+    return {"signed": found, "positive": found.clamp(min=0), "absolute": found.abs()}[method.parameters["reading"]]
 
 
 def forced_probabilities(model: Seq2Seq, vectors: Tensor, target: list[int], bias: bool = True) -> Tensor:

@@ -56,6 +56,9 @@ EVERYTHING = parse_all(
         "grad_input",
         "grad_input,score=p",
         "grad_input,label=runner_up",
+        "integrated_gradients,n=4",
+        "integrated_gradients,n=3,reading=positive,score=p",
+        "integrated_gradients,n=3,reading=absolute,gradient=train",
         "probe",
         "probe,scale=log_p",
         "probe,bias=dropped",
@@ -122,7 +125,7 @@ def test_a_sentence_alone_has_the_scores_it_has_among_others(name: str) -> None:
     model = model_of(name)
     sources, targets = text()
     smoothed = ["smoothed_attention,n=3", "ding_smoothgrad,n=3", "li_smoothgrad,n=3"]
-    methods = parse_all(["attention", *smoothed, "grad_input", "probe"])
+    methods = parse_all(["attention", *smoothed, "grad_input", "integrated_gradients,n=3", "probe"])
     together = scores(model, methods)
     for tokens in (8, 40, 4096):
         for number in (0, 3, 7):
@@ -132,7 +135,10 @@ def test_a_sentence_alone_has_the_scores_it_has_among_others(name: str) -> None:
 
 
 def test_shards_give_the_very_numbers_of_one_run() -> None:
-    model, methods = model_of("transformer"), parse_all(["attention", "ding_smoothgrad,n=3"])
+    model, methods = (
+        model_of("transformer"),
+        parse_all(["attention", "ding_smoothgrad,n=3", "integrated_gradients,n=2"]),
+    )
     whole = scores(model, methods, sentences=300)
     parts = [scores(model, methods, sentences=300, shard=(which, 3)) for which in range(3)]
     assert sorted(number for part in parts for number in part) == list(range(300))
@@ -345,7 +351,10 @@ def test_another_error_is_not_taken_for_lack_of_memory(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("adaptive", [None, 0.1])
 def test_workers_give_the_very_numbers_of_one(adaptive: float | None) -> None:
-    model, methods = model_of("transformer"), parse_all(["attention", "ding_smoothgrad,n=12", "li_grad"])
+    model, methods = (
+        model_of("transformer"),
+        parse_all(["attention", "ding_smoothgrad,n=12", "li_grad", "integrated_gradients,n=3"]),
+    )
     threads, counted = torch.get_num_threads(), [Statistics(), Statistics()]
     one = scores(model, methods, sentences=60, adaptive=adaptive, statistics=counted[0])
     three = scores(model, methods, sentences=60, adaptive=adaptive, statistics=counted[1], workers=3)
@@ -390,7 +399,7 @@ def test_a_damaged_model_is_an_error_not_a_link() -> None:
     model = model_of("transformer")
     with torch.no_grad():
         model.output.weight[5] = float("nan")
-    for name in ("ding_grad", "grad_input", "probe"):
+    for name in ("ding_grad", "grad_input", "integrated_gradients,n=2", "probe"):
         with pytest.raises(ToolError, match="not finite"):
             scores(model, [parse(name)])
 

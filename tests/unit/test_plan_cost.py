@@ -277,7 +277,7 @@ def test_growth_is_what_the_arithmetic_says(project: Path) -> None:
     assert 4 < longer.stages["aligners"] < 2**3.8
     assert grown["one more seed"].stages["training"] == pytest.approx(2)
     noisy = grown["twice the noisy copies (60)"]
-    assert 1.9 < noisy.stages["attribution"] < 2
+    assert 1.8 < noisy.stages["attribution"] < 2  # points of a path stay as many as they are
     assert 1 < noisy.total < noisy.stages["attribution"]
     alone = plan_of(project, "hansards", models={"transformer": {"preset": "small_transformer"}})
     one = cost_of(project, alone)

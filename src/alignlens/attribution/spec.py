@@ -82,6 +82,7 @@ class GradientPasses:
 
     reading: Callable[[Values], Reading]
     normalised: bool = True  # whether rows are divided by their sums; else they are what ``Reading.row`` gives
+    path: bool = False  # whether raw scores are means over points of the path from a baseline; parameters ``PATH``
     needs: ClassVar[tuple[str, ...]] = ("gradient", "score", "label")
 
 
@@ -131,10 +132,14 @@ class MethodSpec:
         missing = [key for key in self.passes.needs if key not in self.parameters]
         if "sigma" in self.parameters:
             missing += [key for key in NOISE if key not in self.parameters]
+        if self.follows_path:
+            missing += [key for key in PATH if key not in self.parameters]
         if missing:
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} needs parameters {', '.join(missing)}")
         if self.signed and self.distribution:
             raise ValueError(f"method {self.name}: scores that may be negative are no distribution")
+        if self.follows_path and self.noisy:
+            raise ValueError(f"method {self.name}: copies are on a path, or noisy")
         if self.prefix and not isinstance(self.passes, (ForwardPass, OwnPasses)):
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} cannot explain the prefix")
 
@@ -142,6 +147,11 @@ class MethodSpec:
     def noisy(self) -> bool:
         """Whether it averages over copies of the source with noise on its embeddings."""
         return "sigma" in self.parameters
+
+    @property
+    def follows_path(self) -> bool:
+        """Whether it averages over points of a path from a baseline to the source."""
+        return isinstance(self.passes, GradientPasses) and self.passes.path
 
     @property
     def needs_masks(self) -> bool:
@@ -188,6 +198,12 @@ LABEL = {"label": one_of("reference", "runner_up")}
 
 #: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
 GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
+
+#: What stands for a source token that is not there, in its vector before positions: nothing but zeros.
+BASELINE = {"baseline": one_of("zero")}
+
+#: A straight path from the baseline of all source tokens, and how many points of it are asked.
+PATH = {**BASELINE, "n": whole(20, COPIES)}
 
 #: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
 NOISE = {

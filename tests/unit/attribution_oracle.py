@@ -21,6 +21,8 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     embeddings = model.embed_source(torch.tensor([[*source, END_ID]])).detach()
     if method.name == "integrated_gradients":
         return integrated_gradients(model, embeddings, target, method).numpy()
+    if method.name == "occlusion":
+        return occlusion(model, embeddings, target, method.parameters["score"]).numpy()
     copies = []
     for copy in range(settings["n"] if sigma else 1):
         vectors = embeddings.clone()
@@ -43,6 +45,26 @@ def integrated_gradients(model: Seq2Seq, embeddings: Tensor, target: list[int], 
     with model.scaled(method.parameters["gradient"] == "train"):
         found = torch.stack([_copy(model, point * embeddings, embeddings, target, method) for point in points]).mean(0)
     return {"signed": found, "positive": found.clamp(min=0), "absolute": found.abs()}[method.parameters["reading"]]
+
+
+@torch.no_grad()
+def occlusion(model: Seq2Seq, embeddings: Tensor, target: list[int], score: str) -> Tensor:
+    """Returns (target, source): what log p or p loses without one source vector, each sentence with a gap by itself."""
+    mask, labels = torch.ones(embeddings.shape[:2], dtype=torch.bool), torch.tensor([*target, END_ID])
+
+    def of(vectors: Tensor) -> Tensor:
+        states = model.decode(
+            model.encode(vectors, mask), model.embed_target(torch.tensor([[BEGIN_ID, *target]]))
+        ).states
+        chosen = model.logits(states[0]).log_softmax(-1)[range(len(labels)), labels]
+        return chosen if score == "log_p" else chosen.exp()
+
+    columns = []
+    for place in range(embeddings.shape[1]):
+        gap = embeddings.clone()
+        gap[0, place] = 0
+        columns.append(of(embeddings) - of(gap))
+    return torch.stack(columns, 1)
 
 
 def forced_probabilities(model: Seq2Seq, vectors: Tensor, target: list[int], bias: bool = True) -> Tensor:

@@ -60,6 +60,7 @@ EVERYTHING = parse_all(
         "mask",
         *GRADIENTS,
         "integrated_gradients",
+        "occlusion",
         "probe",
         "optimal_attention",
         "lrp",

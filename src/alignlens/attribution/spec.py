@@ -91,10 +91,11 @@ class OwnPasses:
     """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
 
     score: Callable[[Inputs, Values], Contributions]
-    # For the plan: passes per sentence, back from each of its target positions, and those of the decoder for each of
-    # its source positions; and how often the output layer is asked besides.
+    # For the plan: passes per sentence, back from each of its target positions, and for each of its source positions,
+    # whole ones and those of the decoder; and how often the output layer is asked besides.
     forward: float = 1.0
     backward: float = 0.0
+    forward_by_source: float = 0.0
     decoder_by_source: float = 0.0
     output: float = 0.0
     needs: ClassVar[tuple[str, ...]] = ()

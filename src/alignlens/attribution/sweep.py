@@ -78,7 +78,7 @@ class Sweep:
             some = sentences.select(chosen)
             vectors = self._copied(some, embeddings[chosen, None], spread[chosen, None], copies)
             wanted = sampling.active[chosen]
-            inputs = Inputs(model, some, vectors, embeddings[chosen], prefix[chosen], wanted, statistics)
+            inputs = Inputs(model, some, vectors, embeddings[chosen], prefix[chosen], wanted, rows, statistics)
             found = self._scores(inputs)
             for method, kind in self._kinds.items():
                 below = sum(copy < copies_of(method) for copy in copies)

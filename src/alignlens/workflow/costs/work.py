@@ -177,7 +177,8 @@ class ModelWork:
         for declared in own:
             starts, decoded = declared.backward * target, declared.decoder_by_source * source
             asked = decoded * (found.decoder + found.output) + declared.output * found.output
-            amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start + asked, starts))
+            whole = declared.forward + declared.forward_by_source * source
+            amount = amount.plus(Amount(whole * found.forward + starts * found.start + asked, starts))
         return amount
 
     def _with_masks(self) -> ArchitectureSettings:

@@ -58,6 +58,7 @@ EVERYTHING = parse_all(
         "smoothed_attention,n=8",
         "norms",
         "mask",
+        "rollout",
         *GRADIENTS,
         "integrated_gradients",
         "occlusion",

@@ -59,6 +59,7 @@ EVERYTHING = parse_all(
         "norms",
         "mask",
         "rollout",
+        "value_zeroing",
         *GRADIENTS,
         "integrated_gradients",
         "occlusion",

@@ -67,6 +67,7 @@ EVERYTHING = parse_all(
         "optimal_attention",
         "lrp",
         "lrp_epsilon",
+        "alti",
     ]
 )
 #: They ask what would make the word probable: the same word elsewhere does as well.

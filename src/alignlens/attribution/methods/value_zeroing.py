@@ -75,7 +75,7 @@ SPEC = MethodSpec(
     paper="Mohebbi et al. 2023, section 4; of attention to the source",
     equation="1 - cos(y_j, y_j without values of i)",
     cost="1 forward, and what follows attention in the decoder for each of I source positions",
-    passes=OwnPasses(score, forward=1, decoder_by_source=0.4),
+    passes=OwnPasses(score, forward=1, decoder_by_source=0.25),
     parameters={"layer": place("mean"), "step": one_of("out", "in")},
     only=ATTENTIVE,
     rank=37,

@@ -3,7 +3,7 @@
 In every attention block the share of a part is how near it is to the block's output, by the sum of absolute differences
 (``attribution/nearness.py``): of the positions that self-attention looks at, the stream counted with its own position;
 of source positions and of the stream in attention to the source. Feed-forward nets mix no positions. Shares of all
-layers are multiplied (section 3 of the paper, ``attribution/mixing.py``). Source and prefix sum to one together.
+layers are multiplied (``attribution/mixing.py``). Source and prefix sum to one together.
 
 The released code takes the deviation of a norm with n - 1, and that of numbers to which the norm's epsilon was added;
 here it is what the norm divides by. It does not depend on the label.

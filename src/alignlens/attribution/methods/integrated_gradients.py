@@ -1,9 +1,8 @@
 """Integrated gradients (Sundararajan et al. 2017): gradient times embedding, averaged on the way from nothing.
 
 The path is the straight line from the baseline of all source tokens at once to the sentence; positions and the target
-prefix stay as they are. The integral of equation 1 is the sum over ``n`` points, each in the middle of its part of the
-path. With their signs the scores of a target piece add up to what log p gains on the way (completeness, their
-proposition 1), as well as n points tell.
+prefix stay as they are. The integral is the mean over ``n`` points, each in the middle of its part of the path. With
+their signs the scores of a target piece add up to what log p gains on the way (completeness), as well as n points tell.
 
 ``signed`` is this. ``positive`` takes what speaks against the piece for nothing, ``absolute`` leaves signs out.
 """
@@ -30,7 +29,7 @@ def reading(values: Values) -> Reading:
 SPEC = MethodSpec(
     name="integrated_gradients",
     summary="gradient times embedding, averaged on the way from zero vectors to the sentence, with its sign",
-    paper="Sundararajan et al. 2017, equations 1 and 3",
+    paper="Sundararajan et al. 2017; midpoint rule",
     equation="e_i . mean over k of d log p(t_j) / d e_i at (k - 1/2) / n of all embeddings",
     cost="n forward, n J backward",
     passes=GradientPasses(reading, normalised=False, path=True),

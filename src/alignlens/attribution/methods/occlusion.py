@@ -1,9 +1,9 @@
 """Occlusion (Zeiler and Fergus 2014), word by word as in Li et al. 2016: what is lost without a source token.
 
 One token vector is replaced by the baseline, which is zeros, and the model reads the sentence again; the position is
-still there, and the target prefix stays as it is. The score is the drop of log p of the target piece (Li et al.,
-equation 1, divide by log p, which is the same for a whole row), or of p. It is negative where the piece is more
-probable without.
+still there, and the target prefix stays as it is. The score is the drop of log p of the target piece, or of p (the
+relative difference of Li et al. is divided by log p, which is the same for a whole row). It is negative where the piece
+is more probable without.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _probabilities(inputs: Inputs, vectors: Tensor, row: Tensor, scale: str) -> 
 SPEC = MethodSpec(
     name="occlusion",
     summary="what log p of the target piece loses if the vector of a source position is zeros",
-    paper="Zeiler and Fergus 2014; Li et al. 2016 (erasure), equation 1",
+    paper="Zeiler and Fergus 2014; Li et al. 2016, representation erasure",
     equation="log p(t_j) - log p(t_j | e_i = 0)",
     cost="1 forward, and I forward, I source positions",
     passes=OwnPasses(score, forward=1, forward_by_source=1),

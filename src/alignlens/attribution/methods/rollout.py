@@ -60,7 +60,7 @@ ATTENTIVE = Only(("transformer", "calibrated"), "other layers than attention mix
 SPEC = MethodSpec(
     name="rollout",
     summary="attention weights of all layers multiplied, through encoder and decoder, with residual connections",
-    paper="Abnar and Zuidema 2020, section 3; extended to a decoder",
+    paper="Abnar and Zuidema 2020; extended to a decoder",
     equation="S = r (r + (1 - r) B) S + (1 - r) C E by decoder layer; E = (r + (1 - r) A) E by encoder layer",
     cost="1 forward",
     passes=OwnPasses(score, forward=1),

@@ -2,7 +2,7 @@
 
 In one decoder layer the value vectors of one source position are zeros, in all heads; weights stay, and so does all
 that the layer read. The score is the cosine distance between the states that leave the layer with and without, after
-residual sum, norm and feed-forward net (section 4 of the paper, which has it for self-attention); rows are
+residual sum, norm and feed-forward net (the paper has it for self-attention); rows are
 divided by their sums, layer by layer. Without the values of position i the attention of a layer gives
 ``sum over heads h of a[h,j,i] f[h](x_i)`` less, so that attention is computed once.
 """
@@ -72,7 +72,7 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
 SPEC = MethodSpec(
     name="value_zeroing",
     summary="how far the states of a decoder layer move if its values of a source position are zeros",
-    paper="Mohebbi et al. 2023, section 4; of attention to the source",
+    paper="Mohebbi et al. 2023; of attention to the source",
     equation="1 - cos(y_j, y_j without values of i)",
     cost="1 forward, and what follows attention in the decoder for each of I source positions",
     passes=OwnPasses(score, forward=1, decoder_by_source=0.25),

@@ -226,9 +226,9 @@ MEASURED = [
     (None, "train", ("lstm", "xa-xb"), 60),
     (None, "train", ("fconv", "xa-xb"), 92),
     (None, "train", ("transformer", "xa-xb"), 101),
-    (None, "attribute", ("lstm", "xa-xb", "forced"), 58),
-    (None, "attribute", ("fconv", "xa-xb", "forced"), 64),
-    (None, "attribute", ("transformer", "xa-xb", "forced"), 28),
+    (None, "attribute", ("lstm", "xa-xb", "forced"), 55),
+    (None, "attribute", ("fconv", "xa-xb", "forced"), 73),
+    (None, "attribute", ("transformer", "xa-xb", "forced"), 38),
     (None, "align", ("ibm4", "xb-xa"), 15),
     (None, "attribute", ("lstm", "xa-xb", "free"), 37),
 ]

@@ -2,9 +2,9 @@
 
 In one decoder layer the value vectors of one source position are zeros, in all heads; weights stay, and so does all
 that the layer read. The score is the cosine distance between the states that leave the layer with and without, after
-residual sum, norm and feed-forward net (the paper has it for self-attention); rows are
-divided by their sums, layer by layer. Without the values of position i the attention of a layer gives
-``sum over heads h of a[h,j,i] f[h](x_i)`` less, so that attention is computed once.
+residual sum, norm and feed-forward net (the paper has it for self-attention); rows are divided by their sums, layer by
+layer. Without the values of position i the attention of a layer gives ``sum over heads h of a[h,j,i] f[h](x_i)`` less,
+so that attention is computed once.
 """
 
 from __future__ import annotations

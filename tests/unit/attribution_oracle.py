@@ -19,6 +19,10 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     settings = method.parameters
     sigma = settings.get("sigma", 0.0)
     embeddings = model.embed_source(torch.tensor([[*source, END_ID]])).detach()
+    if method.name == "integrated_gradients":
+        return integrated_gradients(model, embeddings, target, method).numpy()
+    if method.name == "occlusion":
+        return occlusion(model, embeddings, target, method.parameters["score"]).numpy()
     copies = []
     for copy in range(settings["n"] if sigma else 1):
         vectors = embeddings.clone()
@@ -32,6 +36,35 @@ def oracle(model: Seq2Seq, source: list[int], target: list[int], number: int, me
     if settings.get("order", "clip_then_mean") in ("clip_then_mean", "normalise_then_mean"):
         return torch.stack([_normalised(scores) for scores in copies]).mean(0).numpy()
     return _normalised(torch.stack(copies).mean(0)).numpy()
+
+
+def integrated_gradients(model: Seq2Seq, embeddings: Tensor, target: list[int], method: Method) -> Tensor:
+    """Returns (target, source): gradient times embedding at every point of the path by itself, and their mean."""
+    count = method.parameters["n"]
+    points = [(2 * point + 1) / (2 * count) for point in range(count)]
+    with model.scaled(method.parameters["gradient"] == "train"):
+        found = torch.stack([_copy(model, point * embeddings, embeddings, target, method) for point in points]).mean(0)
+    return {"signed": found, "positive": found.clamp(min=0), "absolute": found.abs()}[method.parameters["reading"]]
+
+
+@torch.no_grad()
+def occlusion(model: Seq2Seq, embeddings: Tensor, target: list[int], score: str) -> Tensor:
+    """Returns (target, source): what log p or p loses without one source vector, each sentence with a gap by itself."""
+    mask, labels = torch.ones(embeddings.shape[:2], dtype=torch.bool), torch.tensor([*target, END_ID])
+
+    def of(vectors: Tensor) -> Tensor:
+        states = model.decode(
+            model.encode(vectors, mask), model.embed_target(torch.tensor([[BEGIN_ID, *target]]))
+        ).states
+        chosen = model.logits(states[0]).log_softmax(-1)[range(len(labels)), labels]
+        return chosen if score == "log_p" else chosen.exp()
+
+    columns = []
+    for place in range(embeddings.shape[1]):
+        gap = embeddings.clone()
+        gap[0, place] = 0
+        columns.append(of(embeddings) - of(gap))
+    return torch.stack(columns, 1)
 
 
 def forced_probabilities(model: Seq2Seq, vectors: Tensor, target: list[int], bias: bool = True) -> Tensor:
@@ -90,6 +123,8 @@ def _attention(model: Seq2Seq, cross: list[Tensor], settings: dict[str, object])
     layer, head = settings["layer"], settings["head"]
     if layer == "paper":
         layer = "mean" if model.paper_attention == "mean" else len(cross) - 1
+    if layer == "middle":
+        layer = [0, 0, 1, 1, 2, 2][len(cross) - 1]
     weights = torch.stack(cross).mean(0) if layer == "mean" else cross[layer]
     weights = weights.mean(0) if head == "mean" else weights[head]
     return torch.cat((weights[1:], weights[-1:])) if settings["step"] == "in" else weights

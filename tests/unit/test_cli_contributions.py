@@ -90,6 +90,14 @@ def test_other_architectures_and_rules_do_as_well(files: Path, architecture: str
         assert {row["sentence"] for row in rows_of("steps.tsv")} == set("01234")
 
 
+def test_a_transformer_has_contributions_by_nearness_too(folder: Path, files: Path) -> None:
+    assert call(folder, *TEXT, "--method", "alti", "--out", "steps.tsv") == 0
+    rows = rows_of("steps.tsv")
+    assert {row["sentence"] for row in rows} == set("01234")
+    for row in rows:
+        assert sum(float(row[side]) for side in ("source", "target", "start")) == pytest.approx(1, abs=1e-3)
+
+
 def test_without_a_target_the_model_translates(folder: Path, files: Path) -> None:
     short = ["--max-ratio", "0", "--max-offset", "7", "--beam", "1"]
     assert call(folder, "--source", "source", *short, "--translation-out", "mine", "--out", "steps.tsv") == 0

@@ -112,7 +112,7 @@ def refused(config: dict[str, Any], project: Path) -> str:
     told = str(error.value)
     assert told.startswith("config.")
     assert told.isprintable()
-    assert len(told) < 400
+    assert len(told) < 500
     return told
 
 

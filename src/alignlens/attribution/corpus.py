@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from alignlens.attribution.inputs import PaddedSentences
-from alignlens.attribution.passes import by_noise
+from alignlens.attribution.passes import by_copies
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.attribution.statistics import Statistics
 from alignlens.attribution.sweep import Sweep
@@ -75,7 +75,7 @@ def attribute(
     _check(methods, tokens, adaptive, shard, workers)
     statistics = Statistics() if statistics is None else statistics
     source_store, target_store = stored(sources), stored(targets)
-    sweeps = [Sweep(model, noise, group, adaptive, masks) for noise, group in by_noise(methods).items()]
+    sweeps = [Sweep(model, copying, group, adaptive, masks) for copying, group in by_copies(methods).items()]
     stopped = Event()
 
     def work(job: _Job) -> tuple[_Job, dict[int, Matrices], Statistics]:

@@ -47,9 +47,11 @@ class Inputs:
         embeddings: Tensor,
         prefix_vectors: Tensor,
         wanted: Tensor,
+        most_rows: int,
         statistics: Statistics,
     ) -> None:
         self.model, self.statistics = model, statistics
+        self.most_rows = most_rows  # that a pass may have: more of this length would not fit the token budget
         self.sentences, self.copies = vectors.shape[:2]
         self.vectors = vectors.flatten(0, 1)  # (row, source, dim): of source pieces, with noise
         self.source = self._repeated(sentences.source)  # (row, source), as ids

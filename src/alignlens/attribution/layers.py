@@ -18,12 +18,15 @@ def read(
 ) -> Tensor:
     """Returns (row, target, source) of what ``of_layer`` gives for the number of a layer.
 
-    ``paper_layer`` is what ``layer="paper"`` means for the architecture: ``last`` or ``mean``. With step ``out`` row j
-    belongs to the step that predicts piece j; with ``in`` to the step that reads it, the next one, which the end
-    symbol does not have: its row stays. ``labels_mask`` (row, target) tells pieces and end symbol from padding.
+    ``paper_layer`` is what ``layer="paper"`` means for the architecture: ``last`` or ``mean``; ``middle`` is the third
+    of six. With step ``out`` row j belongs to the step that predicts piece j; with ``in`` to the step that reads it,
+    the next one, which the end symbol does not have: its row stays. ``labels_mask`` (row, target) tells pieces and end
+    symbol from padding.
     """
     if layer == "paper":
         layer = -1 if paper_layer == "last" else "mean"
+    elif layer == "middle":
+        layer = (layers - 1) // 2
     chosen = range(layers) if layer == "mean" else [member(range(layers), layer, "layer")]
     by_layer = [of_layer(number) for number in chosen]
     scores = sum(by_layer[1:], by_layer[0]) / len(by_layer)

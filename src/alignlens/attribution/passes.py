@@ -13,29 +13,41 @@ if TYPE_CHECKING:
     from alignlens.attribution.registry import Method
 
 
-class Noise(NamedTuple):
-    """What distinguishes sweeps; without noise there is one copy."""
+class Copying(NamedTuple):
+    """How copies of a sentence differ, which distinguishes sweeps: by noise, or by their place on a path, or not."""
 
-    sigma: float
-    seed: int
+    sigma: float = 0.0
+    seed: int = 0
+    points: int = 0  # of a path from the baseline to the sentence
 
     @classmethod
-    def of(cls, method: Method) -> Noise:
-        """Returns the noise of a method."""
+    def of(cls, method: Method) -> Copying:
+        """Returns what a method asks for; without noise and path there is one copy."""
+        if method.spec.follows_path:
+            return cls(points=method.parameters["n"])
         sigma = method.parameters["sigma"] if method.spec.noisy else 0.0
-        return cls(sigma, method.parameters["seed"]) if sigma else cls(0.0, 0)
+        return cls(sigma, method.parameters["seed"]) if sigma else cls()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is nothing but the sentence itself."""
+        return not (self.sigma or self.points)
+
+    def share(self, copy: int) -> float:
+        """Returns how far on the path a copy is: in the middle of its part of it."""
+        return (copy + 0.5) / self.points
 
 
 def copies_of(method: Method) -> int:
     """Returns how many copies a method averages over."""
-    return int(method.parameters["n"]) if Noise.of(method).sigma else 1
+    return 1 if Copying.of(method).is_single else int(method.parameters["n"])
 
 
-def by_noise(methods: Iterable[Method]) -> dict[Noise, list[Method]]:
-    """Returns the methods of every sweep: those that have the same noise share its passes."""
-    groups: dict[Noise, list[Method]] = {}
+def by_copies(methods: Iterable[Method]) -> dict[Copying, list[Method]]:
+    """Returns the methods of every sweep: those whose copies are the same share its passes."""
+    groups: dict[Copying, list[Method]] = {}
     for method in methods:
-        groups.setdefault(Noise.of(method), []).append(method)
+        groups.setdefault(Copying.of(method), []).append(method)
     return groups
 
 
@@ -62,7 +74,7 @@ class Kind(NamedTuple):
         settings.pop(ORDER, None)
         if not scaled:
             settings["gradient"] = "train"  # the same backward pass
-        late = averages_raw(method.parameters)
+        late = passes.path or averages_raw(method.parameters)
         if not late and passes.normalised:
             settings["score"] = "log_p"  # a factor that is the same for a whole row goes when the row is normalised
         return cls(passes, tuple(settings.items()), late)

@@ -21,15 +21,21 @@ def normalised(scores: Tensor, raw: Tensor, visible: Tensor, wanted: Tensor, sta
     ``visible`` (broadcast to the scores) is False at padding.
     """
     check_finite(raw, "gradients")
+    found, empty = divided(scores, raw, visible)
+    statistics.rows += int(wanted.sum())
+    statistics.rows_without_positive += int((empty & wanted).sum())
+    return found
+
+
+def divided(scores: Tensor, raw: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns ``scores`` as ``normalised`` does, and (...) which rows had nothing to divide."""
     total = scores.sum(-1, keepdim=True)
     empty = total <= 0
-    statistics.rows += int(wanted.sum())
     if not bool(empty.any()):
-        return scores / total
-    statistics.rows_without_positive += int((empty[..., 0] & wanted).sum())
+        return scores / total, empty[..., 0]
     best = raw.masked_fill(~visible, float("-inf")).argmax(-1, keepdim=True)
     one_hot = torch.zeros_like(scores).scatter_(-1, best, 1.0)
-    return torch.where(empty, one_hot, scores / total.masked_fill(empty, 1.0))
+    return torch.where(empty, one_hot, scores / total.masked_fill(empty, 1.0)), empty[..., 0]
 
 
 def check_finite(scores: Tensor, what: str) -> None:

@@ -82,6 +82,7 @@ class GradientPasses:
 
     reading: Callable[[Values], Reading]
     normalised: bool = True  # whether rows are divided by their sums; else they are what ``Reading.row`` gives
+    path: bool = False  # whether raw scores are means over points of the path from a baseline; parameters ``PATH``
     needs: ClassVar[tuple[str, ...]] = ("gradient", "score", "label")
 
 
@@ -90,10 +91,11 @@ class OwnPasses:
     """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
 
     score: Callable[[Inputs, Values], Contributions]
-    # For the plan: passes per sentence, back from each of its target positions, and those of the decoder for each of
-    # its source positions; and how often the output layer is asked besides.
+    # For the plan: passes per sentence, back from each of its target positions, and for each of its source positions,
+    # whole ones and those of the decoder; and how often the output layer is asked besides.
     forward: float = 1.0
     backward: float = 0.0
+    forward_by_source: float = 0.0
     decoder_by_source: float = 0.0
     output: float = 0.0
     needs: ClassVar[tuple[str, ...]] = ()
@@ -131,10 +133,14 @@ class MethodSpec:
         missing = [key for key in self.passes.needs if key not in self.parameters]
         if "sigma" in self.parameters:
             missing += [key for key in NOISE if key not in self.parameters]
+        if self.follows_path:
+            missing += [key for key in PATH if key not in self.parameters]
         if missing:
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} needs parameters {', '.join(missing)}")
         if self.signed and self.distribution:
             raise ValueError(f"method {self.name}: scores that may be negative are no distribution")
+        if self.follows_path and self.noisy:
+            raise ValueError(f"method {self.name}: copies are on a path, or noisy")
         if self.prefix and not isinstance(self.passes, (ForwardPass, OwnPasses)):
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} cannot explain the prefix")
 
@@ -142,6 +148,11 @@ class MethodSpec:
     def noisy(self) -> bool:
         """Whether it averages over copies of the source with noise on its embeddings."""
         return "sigma" in self.parameters
+
+    @property
+    def follows_path(self) -> bool:
+        """Whether it averages over points of a path from a baseline to the source."""
+        return isinstance(self.passes, GradientPasses) and self.passes.path
 
     @property
     def needs_masks(self) -> bool:
@@ -188,6 +199,12 @@ LABEL = {"label": one_of("reference", "runner_up")}
 
 #: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
 GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
+
+#: What stands for a source token that is not there, in its vector before positions: nothing but zeros.
+BASELINE = {"baseline": one_of("zero")}
+
+#: A straight path from the baseline of all source tokens, and how many points of it are asked.
+PATH = {**BASELINE, "n": whole(20, COPIES)}
 
 #: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
 NOISE = {

@@ -18,7 +18,7 @@ _MILLION = 1_000_000
 class Statistics:
     """What a run met, over all its sentences; counters only, so that shards add up."""
 
-    rows: int = 0  # that were normalised: target positions, once per noisy copy
+    rows: int = 0  # that were normalised: target positions, once per noisy copy, or layer
     rows_without_positive: int = 0  # of these, had nothing to normalise: their highest raw score took all
     forward_passes: int = 0  # one per sentence and noisy copy
     backward_passes: int = 0  # one per sentence, copy and target position

@@ -1,8 +1,8 @@
-"""One sweep: noisy copies of a few sentences through the model and back, and every method that lives on them.
+"""One sweep: copies of a few sentences through the model and back, and every method that lives on them.
 
-All methods of a sweep share its noise. Each copy is one forward pass, and the backward passes of a copy serve every
-gradient method; what a method needs of them is declared in its spec. Methods with passes of their own get the same
-copies.
+All methods of a sweep share its copies, which are noisy, or points of a path. Each copy is one forward pass, and the
+backward passes of a copy serve every gradient method; what a method needs of them is declared in its spec. Methods with
+passes of their own get the same copies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from alignlens.attribution.statistics import Statistics
 from alignlens.attribution.traced_attention import read_attention, read_masks
 
 if TYPE_CHECKING:
-    from alignlens.attribution.passes import Noise
+    from alignlens.attribution.passes import Copying
     from alignlens.attribution.registry import Method
     from alignlens.models.contract import Seq2Seq
 
@@ -39,19 +39,19 @@ Declared = TypeVar("Declared", TracedAttention, TracedMasks, ForwardPass, Gradie
 
 
 class Sweep:
-    """The methods of one noise, ready for any number of batches."""
+    """The methods of one kind of copies, ready for any number of batches."""
 
     def __init__(
         self,
         model: Seq2Seq,
-        noise: Noise,
+        copying: Copying,
         methods: Sequence[Method],
         adaptive: float | None,
         masks: Seq2Seq | None = None,
     ) -> None:
-        self._model, self._noise, self._methods = model, noise, methods
+        self._model, self._copying, self._methods = model, copying, methods
         self._copies = max(map(copies_of, methods))
-        self._risk = adaptive if noise.sigma and self._copies > 1 else None
+        self._risk = adaptive if copying.sigma and self._copies > 1 else None
         #: For how many copies of a sentence a batch has room. Adaptive sampling draws fewer at a time, but batches of
         #: more sentences would have more padding.
         self.copies_at_once = self._copies if self._risk is None else min(self._copies, 2 * LOOK)
@@ -71,18 +71,14 @@ class Sweep:
         model = self._model
         embeddings = model.embed_source(sentences.source)
         prefix = model.embed_target(sentences.prefix)
-        spread = self._noise.sigma * spread_of(embeddings, sentences.source_mask)
+        spread = self._copying.sigma * spread_of(embeddings, sentences.source_mask)
         means = {method: self._means(method, sentences, embeddings) for method in self._methods}
         sampling = Sampling(sentences.labels_mask, sentences.source_mask, self._copies, self._risk, rows)
         for chosen, copies in sampling:
             some = sentences.select(chosen)
-            length, dim = embeddings.shape[1:]
-            vectors = embeddings[chosen, None].expand(-1, len(copies), -1, -1)
-            if self._noise.sigma:
-                drawn = self._draw(some, copies, length, dim).to(vectors)
-                vectors = vectors + drawn.mul_(spread[chosen, None])
+            vectors = self._copied(some, embeddings[chosen, None], spread[chosen, None], copies)
             wanted = sampling.active[chosen]
-            inputs = Inputs(model, some, vectors, embeddings[chosen], prefix[chosen], wanted, statistics)
+            inputs = Inputs(model, some, vectors, embeddings[chosen], prefix[chosen], wanted, rows, statistics)
             found = self._scores(inputs)
             for method, kind in self._kinds.items():
                 below = sum(copy < copies_of(method) for copy in copies)
@@ -93,12 +89,26 @@ class Sweep:
                 sampling.see(chosen, [inputs.by_copy(found[kind].source) for kind in self._settling()])
         return {method: self._finished(method, sides, sentences, statistics) for method, sides in means.items()}
 
+    def _copied(self, sentences: PaddedSentences, vectors: Tensor, spread: Tensor, copies: range) -> Tensor:
+        """Returns vectors (sentence, copy, source, dim) of some copies.
+
+        ``vectors`` (sentence, 1, source, dim) are the sentences, ``spread`` (sentence, 1, 1, 1) is the size of noise.
+        """
+        if self._copying.points:
+            shares = [self._copying.share(copy) for copy in copies]
+            return vectors * vectors.new_tensor(shares)[:, None, None]
+        copied = vectors.expand(-1, len(copies), -1, -1)
+        if not self._copying.sigma:
+            return copied
+        drawn = self._draw(sentences, copies, *vectors.shape[2:]).to(vectors)
+        return copied + drawn.mul_(spread)
+
     def _draw(self, sentences: PaddedSentences, copies: range, length: int, dim: int) -> Tensor:
         """Returns noise (sentence, copy, source, dim), zero at padding."""
         noise = torch.zeros(len(sentences.numbers), len(copies), length, dim)
         lengths = sentences.source_mask.sum(1).tolist()
         for place, (number, real) in enumerate(zip(sentences.numbers, lengths, strict=True)):
-            noise[place, :, :real] = unit_noise(self._noise.seed, number, copies, real, dim)
+            noise[place, :, :real] = unit_noise(self._copying.seed, number, copies, real, dim)
         return noise
 
     def _scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
@@ -108,7 +118,7 @@ class Sweep:
 
     def _means(self, method: Method, sentences: PaddedSentences, like: Tensor) -> list[_Mean]:
         """Returns a mean over copies for every matrix of a method."""
-        kept = _Mean if self._noise.sigma else _Only
+        kept = _Only if self._copying.is_single else _Mean
         widths = [sentences.source.shape[1], sentences.prefix.shape[1]][: len(method.matrices)]
         return [kept((*sentences.labels.shape, width), like) for width in widths]
 
@@ -183,7 +193,7 @@ class _Mean:
 
 
 class _Only(_Mean):
-    """The one copy that there is without noise."""
+    """The one copy that there is without noise and path."""
 
     def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
         self._rows = like.new_zeros(shape)

@@ -32,6 +32,7 @@ class Attention:
     bias: Tensor | None  # (dim), or None where the layer has none
     inputs: Tensor | None = None  # (batch, key, dim): what values were made of, for layers that look at themselves
     output: Tensor | None = None  # (batch, query, dim): what the layer gave, where it is not kept elsewhere
+    stream: Tensor | None = None  # (batch, query, dim): the states that its output is added to, in a Transformer
     original: Tensor | None = None  # like ``weights``: the softmax that the layer has made them of, if it changes it
     mask: Tensor | None = None  # like ``weights``: by what it changed them, near 0 where the source matters
 

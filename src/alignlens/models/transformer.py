@@ -128,6 +128,7 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, visible: Tensor, trace: bool) -> tuple[Tensor, Attention | None]:
         """Returns states of the same shape (batch, source, dim), and the attention if traced."""
         found, seen = self.own(self.own_branch.enter(states), visible, trace)
+        seen = _beside(seen, states)
         states = self.own_branch.leave(states, found)
         found = self.feed_forward(self.feed_forward_branch.enter(states))
         return self.feed_forward_branch.leave(states, found), seen
@@ -153,20 +154,26 @@ class DecoderLayer(nn.Module):
         ``source`` is what ``cross.read`` gave.
         """
         found, seen_own = self.own(self.own_branch.enter(states), backwards, trace)
+        seen_own = _beside(seen_own, states)
         states = self.own_branch.leave(states, found)
         found, seen_cross = self.cross(self.cross_branch.enter(states), source, source_visible, trace)
-        states = self.cross_branch.leave(states, found)
-        found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found), seen_own, seen_cross
+        return self.finish(states, found), seen_own, _beside(seen_cross, states)
 
     def step(self, states: Tensor, earlier: Tensor, source: Tensor, source_visible: Tensor) -> tuple[Tensor, Tensor]:
         """Returns states (rows, 1, dim) of one more token, and the prefix's keys and values including it."""
         found, running = self.own.step(self.own_branch.enter(states), earlier)
         states = self.own_branch.leave(states, found)
         found, _ = self.cross(self.cross_branch.enter(states), source, source_visible)
+        return self.finish(states, found), running
+
+    def finish(self, states: Tensor, found: Tensor) -> Tensor:
+        """Returns the states (..., target, dim) that leave the layer if attention to the source gives ``found``.
+
+        ``states`` are those that it was asked with. What follows sees no other position.
+        """
         states = self.cross_branch.leave(states, found)
         found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found), running
+        return self.feed_forward_branch.leave(states, found)
 
 
 class Branch(nn.Module):
@@ -229,6 +236,11 @@ def _sinusoids(length: int, dim: int, layout: str) -> Tensor:
     angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
     by_turns = -1 if layout == "interleaved" else 1
     return torch.stack((angle.sin(), angle.cos()), dim=by_turns).flatten(1).to(torch.get_default_dtype())
+
+
+def _beside(attention: Attention | None, states: Tensor) -> Attention | None:
+    """Returns the attention, if traced, with the states that its output is added to."""
+    return None if attention is None else replace(attention, stream=states)
 
 
 def _traced(attention: Sequence[Attention | None]) -> tuple[Attention, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from alignlens.attribution.passes import by_noise, copies_of
+from alignlens.attribution.passes import by_copies, copies_of
 from alignlens.attribution.registry import parse
 from alignlens.attribution.spec import GradientPasses, OwnPasses, TracedAttention
 from alignlens.models.settings import architecture_of, with_masks
@@ -141,7 +141,7 @@ class ModelWork:
 
     def attributed(self, text: Text, methods: Sequence[str]) -> Amount:
         """Returns the passes that methods need of a text together, all noisy copies drawn."""
-        sweeps = list(by_noise(map(parse, methods)).values())
+        sweeps = list(by_copies(map(parse, methods)).values())
         each = []
         for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
             amount = NOTHING
@@ -177,7 +177,8 @@ class ModelWork:
         for declared in own:
             starts, decoded = declared.backward * target, declared.decoder_by_source * source
             asked = decoded * (found.decoder + found.output) + declared.output * found.output
-            amount = amount.plus(Amount(declared.forward * found.forward + starts * found.start + asked, starts))
+            whole = declared.forward + declared.forward_by_source * source
+            amount = amount.plus(Amount(whole * found.forward + starts * found.start + asked, starts))
         return amount
 
     def _with_masks(self) -> ArchitectureSettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -232,3 +233,22 @@ def test_names_and_checkpoints_that_are_not_there(folder: Path, tmp_path: Path) 
         TrainedModel.load(folder, "best")
     with pytest.raises(InputError, match="not a model folder"):
         TrainedModel.load(tmp_path)
+
+
+def test_markup_is_carried_over_to_translations(folder: Path, tmp_path: Path) -> None:
+    source, target, tagged = tmp_path / "source.txt", tmp_path / "target.txt", tmp_path / "tagged.txt"
+    source.write_text("<b>ba du</b> ge\n\nlo <x id='1'/> mu\n")
+    target.write_text("Le chat\n\ndort .\n")
+    asked = ["--model", folder, "--method", "attention", "--source", source, "--out", tmp_path / "links"]
+    for more in (["--target", target], ["--max-ratio", "1", "--translation-out", tmp_path / "plain"]):
+        done = run("align", *asked, "--tags", tagged, *more)
+        assert done.returncode == 0, done.stderr
+        first, second, third = tagged.read_text().splitlines()
+        assert (first.count("<b>"), first.count("</b>"), second, third.count("<x id='1'/>")) == (1, 1, "", 1)
+    assert [re.sub("<[^>]*>", "", line).split() for line in (first, second, third)] == [
+        line.split() for line in (tmp_path / "plain").read_text().splitlines()
+    ]
+    source.write_text("fine\n<b>never closed\nfine\n")
+    done = run("align", *asked, "--tags", tagged)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "source.txt:2: <b> is never closed" in done.stderr

@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from alignlens.alignment.links import Alignment
+    from alignlens.alignment.tags import Marked
     from alignlens.attribution.registry import Method
     from alignlens.cli.pairs import Window
+    from alignlens.decoding.given import Given
     from alignlens.decoding.translate import TrainedModel
     from alignlens.recipes.asked import Asked
 
     Aligner = Callable[[Window], Alignment]
 
-OUTPUTS = Outputs(files=("out", "translation_out"), words=("reverse_weights",))
+OUTPUTS = Outputs(files=("out", "translation_out", "tags"), words=("reverse_weights",))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it the model translates")
     parser.add_argument("--out", default=STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
     parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
+    parser.add_argument(
+        "--tags",
+        metavar="FILE",
+        help="the source has inline markup (<b>…</b>, <x/>): it is left out, and stands around the linked words of the "
+        "target in this file; - for stdout",
+    )
     parser.add_argument(
         "--extraction",
         choices=EXTRACTIONS,
@@ -107,14 +115,48 @@ def run(args: argparse.Namespace) -> None:
             aligned = _by_method(args, trained, asked, progress)
         out = opened(stack, args.out)
         translation = opened(stack, args.translation_out) if args.translation_out else None
-        for window in explained_windows(trained, source, target, args, translation):
+        tagged = opened(stack, args.tags) if args.tags else None
+        markup = _Markup()
+        taken = (lambda given: given) if tagged is None else markup.taken
+        for window in explained_windows(trained, source, target, args, translation, taken):
             sentences += len(window.explained)
-            for line in _lines(aligned(window), args.scores):
+            found = aligned(window)
+            for line in _lines(found, args.scores):
                 out.write(line + "\n")
                 links += len(line.split())
+            if tagged is not None:
+                tagged.writelines(f"{line}\n" for line in markup.carried(window, found, trained))
     if args.json:
         told = {"recipe": str(args.recipe)} if isinstance(asked, AlignmentRecipe) else {"method": asked.text}
         print(json.dumps({"sentences": sentences, "links": links, **told}))
+
+
+class _Markup:
+    """Inline markup of a window of the source: taken out before it is read, and put into its translation."""
+
+    def __init__(self) -> None:
+        self._lines: list[Marked] = []
+
+    def taken(self, given: Given) -> Given:
+        """Returns the source without its tags."""
+        from alignlens.alignment.tags import Marked
+        from alignlens.corpora.tokens import TokenStore
+        from alignlens.decoding.given import Given
+
+        if isinstance(given.content, TokenStore):
+            raise ConfigError(f"--tags: {given.name} is a token store, which has no markup. Give the text.")
+        named = enumerate(given.content, start=given.first)
+        self._lines = [Marked.of(line, str(given.name), number) for number, line in named]
+        return Given(given.name, [each.text for each in self._lines], given.first)
+
+    def carried(self, window: Window, links: Alignment, trained: TrainedModel) -> Iterator[str]:
+        """Yields the lines of the target with the tags."""
+        pairs: list[list[tuple[int, int]]] = [[] for _ in self._lines]
+        for sentence, source, target in zip(*map(list, (links.sentence, links.source, links.target)), strict=True):
+            pairs[sentence].append((int(source), int(target)))
+        target_lines = window.target.as_text(trained.target).content
+        for place, (marked, found) in enumerate(zip(self._lines, pairs, strict=True)):
+            yield marked.carried(str(target_lines[place]), found)
 
 
 def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
@@ -129,9 +171,10 @@ def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
     if args.source == args.target == STANDARD:
         raise ConfigError("only one of --source and --target can be standard input")
     check_translation(args)
-    if args.translation_out == args.out:
+    places = [name for name in (args.out, args.translation_out, args.tags) if name is not None]
+    if len(set(places)) < len(places):
         raise ConfigError("links and translation would go to the same place; give --out another name")
-    if args.json and STANDARD in (args.out, args.translation_out):
+    if args.json and STANDARD in places:
         raise ConfigError("--json needs --out, since the links would go to standard output too")
     if args.recipe is None:
         if args.reverse is not None:

@@ -16,7 +16,7 @@ from alignlens.io.text import check_equal_counts
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import ExitStack
 
     from alignlens.attribution.corpus import Matrices
@@ -89,16 +89,23 @@ def count_pairs(source: str, target: str | None) -> int | None:
 
 
 def explained_windows(
-    trained: TrainedModel, source: str, target: str | None, args: argparse.Namespace, translation: TextIO | None
+    trained: TrainedModel,
+    source: str,
+    target: str | None,
+    args: argparse.Namespace,
+    translation: TextIO | None,
+    taken: Callable[[Given], Given] = lambda given: given,
 ) -> Iterator[Window]:
     """Yields the sentences of a text window by window.
 
-    What the model translates by itself is written to ``translation``, if there is one.
+    What the model translates by itself is written to ``translation``, if there is one. ``taken`` makes of the source
+    what the model reads.
     """
     from alignlens.decoding.given import Given
 
     first = 0
-    for given, reference in _windows(source, target):
+    for whole, reference in _windows(source, target):
+        given = taken(whole)
         read = trained.source_ids(given)
         if reference is None:
             explained = translated(trained, read, beam_of(args), args.batch_tokens)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _PANEL_INCHES = (3.7, 2.6)
 _MOST_COLUMNS = 3
+_NAME_SHARE = 0.14  # of an axis, that the name of an update takes
 _LETTER_INCHES = 0.086  # of a caption
 #: More lines than styles are an order, such as that of snapshots, and get a scale of colours.
 _MOST_STYLES = len(STYLES)
@@ -93,15 +94,27 @@ def draw_panels(panels: Sequence[Panel], caption: str) -> Drawing:
 
 
 def _by_update(axes: Any, panel: Panel) -> None:
-    """Gives a panel an axis of updates, closer together the later they are; every other one is named."""
+    """Gives a panel an axis of updates, closer together the later they are; those are named that have room for it."""
     updates = sorted({float(x) for line in panel.lines for x in line.x})
+    first = min((x for x in updates if x > 0), default=1.0)
     if updates[0] > 0:
         axes.set_xscale("log")
     else:
-        axes.set_xscale("symlog", linthresh=min((x for x in updates if x > 0), default=1.0))
-    axes.xaxis.set_major_locator(FixedLocator(updates[(len(updates) - 1) % 2 :: 2]))
+        axes.set_xscale("symlog", linthresh=first)
+    axes.xaxis.set_major_locator(FixedLocator(_with_room(updates, first)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda update, _: f"{update:,.0f}"))
+
+
+def _with_room(updates: Sequence[float], first: float) -> list[float]:
+    """Returns the last update, and those before it whose names do not run into each other on such an axis."""
+    places = [math.log10(x / first) if x > 0 else -1.0 for x in updates]
+    room = _NAME_SHARE * max(places[-1] - places[0], 1e-9)
+    named = [len(updates) - 1]
+    for place in range(len(updates) - 2, -1, -1):
+        if places[named[-1]] - places[place] >= room:
+            named.append(place)
+    return [updates[place] for place in reversed(named)]
 
 
 def _draw(axes: Any, line: Line, labels: Sequence[str], ordered: bool, bars: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -275,3 +276,17 @@ def test_wrong_options_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         assert "--help" in told
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="zombies are told apart by /proc only")
+def test_what_a_zombie_left_behind_is_swept(tmp_path: Path) -> None:
+    """A killed process nobody asks for keeps its number, but does nothing any more."""
+    write_text(tmp_path / "out", "old")
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as dead, subprocess.Popen(["sleep", "60"]) as living:
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        left = {pid: tmp_path / f".out.{socket.gethostname()}-{pid}.tmp" for pid in (dead.pid, living.pid)}
+        for path in left.values():
+            path.write_text("half")
+        write_text(tmp_path / "out", "new")
+        assert [path.exists() for path in left.values()] == [False, True]
+        living.kill()

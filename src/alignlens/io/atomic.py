@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import InputError
 from alignlens.io.checksum import sha256_of
+from alignlens.io.processes import is_running
 from alignlens.io.seals import read_seal, seal_folder, seals_files, sidecar, sidecar_text
 
 if TYPE_CHECKING:
@@ -44,19 +45,9 @@ def _temporary(path: Path) -> Path:
     host = socket.gethostname()
     for stale in path.parent.glob(f".{glob.escape(stem)}.{glob.escape(host)}-*.tmp"):
         pid = stale.name.rsplit("-", 1)[1].removesuffix(".tmp")
-        if pid.isdecimal() and not _alive(int(pid)):
+        if pid.isdecimal() and not is_running(int(pid)):
             _remove(stale)
     return path.with_name(f".{stem}.{host}-{os.getpid()}.tmp")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _remove(path: Path) -> None:

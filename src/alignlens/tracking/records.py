@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens.errors import InputError, nearest
+from alignlens.io.processes import is_running
 from alignlens.tracking.confined import open_regular
 from alignlens.tracking.events import FAILED, FINISHED, KILLED, RUNNING, MalformedError, escaped, parse_event
 
@@ -179,13 +180,7 @@ def is_alive(record: RunRecord) -> bool:
 
 def process_is_alive(pid: int, start: str) -> bool:
     """Tells whether process ``pid`` of this machine lives and is the one that started at ``start``."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return not start or process_start(pid) == start
+    return is_running(pid) and (not start or process_start(pid) == start)
 
 
 def left_by_dead(attempt: str, journal: str) -> bool:

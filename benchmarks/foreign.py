@@ -88,7 +88,7 @@ def main() -> None:
 
     def forced() -> None:
         for each, its in zip(models, pieces, strict=True):
-            force_all(each.model, its.read, its.explained)
+            force_all(each.model, its.read, its.explained, vocabulary=each.spec.target_vocab)
 
     ways = {
         "alignlens, recipe, both directions": lambda: recipe_links(recipe, asked, pieces),

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alignlens.attribution.corpus import attribute
+from alignlens.attribution.registry import Method
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
 from alignlens.models.contract import Decoded, Memory
 from alignlens.models.registry import build
@@ -74,3 +76,19 @@ def rolled_out(encoder: list[Tensor], decoder: list[tuple[Tensor, Tensor, Tensor
             for j in range(steps):
                 prefix[step, j] = kept[step] * sum(own[step, k] * before[1][k, j] for k in range(steps))
     return source, prefix
+
+
+def assert_the_same_however_computed(name: str, methods: list[Method], atol: float = 1e-6) -> None:
+    """Asserts that neither padding nor batches nor threads change rows, which sum to one and tell something."""
+    model, (sources, targets) = model_of(name), text(20)
+    together = dict(attribute(model, sources, targets, methods))
+    assert max(np.ptp(each[methods[0].text], axis=1).max() for each in together.values()) > 0.05
+    threads = dict(attribute(model, sources, targets, methods, workers=3))
+    few = dict(attribute(model, sources, targets, methods, tokens=20))
+    for number, each in together.items():
+        ((_, alone),) = attribute(model, [sources[number]], [targets[number]], methods)
+        for method, matrix in each.items():
+            assert np.array_equal(threads[number][method], matrix)
+            np.testing.assert_allclose(few[number][method], matrix, atol=atol)
+            np.testing.assert_allclose(alone[method], matrix, atol=atol)
+            np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-5)

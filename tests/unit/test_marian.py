@@ -162,7 +162,7 @@ def test_translations_are_those_of_transformers(ours: TrainedModel, theirs: Mari
     tokenizer = MarianTokenizer.from_pretrained(folder)
     line = "ba du ge the cat"
     given = tokenizer([line], return_tensors="pt")
-    unknown, padding = theirs.config.pad_token_id, 1
+    padding, unknown = theirs.config.pad_token_id, 1
     words = theirs.generate(
         **given, num_beams=1, do_sample=False, max_new_tokens=12, bad_words_ids=[[unknown], [padding]]
     )[0]
@@ -170,6 +170,7 @@ def test_translations_are_those_of_transformers(ours: TrainedModel, theirs: Mari
     read = ours.source_ids(Given("text", [line]))
     (found,) = translate(ours.model, read, BeamSettings(beam=1, max_ratio=1.0, max_offset=40))
     expected = [int(each) for each in words[1:] if int(each) != theirs.config.eos_token_id][:11]
+    assert len(expected) > 5
     assert [rows[each] for each in found.ids][: len(expected)] == expected
 
 
@@ -233,6 +234,19 @@ def test_names_and_checkpoints_that_are_not_there(folder: Path, tmp_path: Path) 
         TrainedModel.load(folder, "best")
     with pytest.raises(InputError, match="not a model folder"):
         TrainedModel.load(tmp_path)
+    with pytest.raises(InputError, match="no such folder here, and the hub did not give it"):
+        TrainedModel.load("nobody/nothing-of-the-kind")
+
+
+def test_a_name_of_the_hub_is_read_from_its_cache_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, repository = "0" * 40, tmp_path / "models--somebody--opus-mt-xa-xb"
+    shutil.copytree(folder, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert TrainedModel.load("somebody/opus-mt-xa-xb").folder == repository / "snapshots" / commit
 
 
 def test_markup_is_carried_over_to_translations(folder: Path, tmp_path: Path) -> None:

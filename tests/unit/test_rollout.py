@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from mixing_cases import SETTINGS, model_of, rolled_out, text, traced
+from mixing_cases import SETTINGS, assert_the_same_however_computed, model_of, rolled_out, text, traced
 from torch import Tensor
 
 from alignlens.attribution.corpus import attribute
@@ -77,18 +77,7 @@ def test_equal_weights_everywhere_are_equal_shares() -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_neither_padding_nor_batches_nor_threads_change_it(name: str) -> None:
-    model, (sources, targets) = model_of(name), text(20)
-    together = dict(attribute(model, sources, targets, TRIED))
-    assert max(np.ptp(each["rollout"], axis=1).max() for each in together.values()) > 0.05
-    threads = dict(attribute(model, sources, targets, TRIED, workers=3))
-    few = dict(attribute(model, sources, targets, TRIED, tokens=20))
-    for number, each in together.items():
-        ((_, alone),) = attribute(model, [sources[number]], [targets[number]], TRIED)
-        for method, matrix in each.items():
-            assert np.array_equal(threads[number][method], matrix)
-            np.testing.assert_allclose(few[number][method], matrix, atol=1e-6)
-            np.testing.assert_allclose(alone[method], matrix, atol=1e-6)
-            np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-5)
+    assert_the_same_however_computed(name, TRIED)
 
 
 def test_it_is_one_pass_and_for_transformers_only() -> None:

@@ -44,13 +44,7 @@ def score(links: Links, gold: Gold | Path | str, base: int | None = None) -> Sco
 def symmetrize(forward: Links, reverse: Links, method: str = "grow-diag-final-and") -> list[list[tuple[int, int]]]:
     """Returns one alignment of two, both as (source, target); ``docs/conventions.md`` has the methods."""
     check_equal_counts(["forward", "reverse"], [len(forward), len(reverse)])
-    made = symmetrization.symmetrize(_alignment(forward), _alignment(reverse), method)
-    found: list[list[tuple[int, int]]] = [[] for _ in forward]
-    for sentence, source, target in zip(
-        made.sentence.tolist(), made.source.tolist(), made.target.tolist(), strict=True
-    ):
-        found[sentence].append((source, target))
-    return found
+    return list(symmetrization.symmetrize(_alignment(forward), _alignment(reverse), method))
 
 
 def _alignment(links: Links) -> Alignment:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from alignlens.alignment.extraction import extract
 from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.api.scores import BEGIN, END, Scores
@@ -117,17 +119,19 @@ class Model:
             raise ConfigError(f"align: this recipe is of {wanted}.")
         models = [Asked(each.trained, _TOKENS) for each in (self, reverse) if each is not None]
         check_models(chosen, models, name)
-        given = _given("source", source), _given("target", target)
-        check_equal_counts(["source", "target"], [len(source), len(target)])
+        given = _pair(source, target)
         forward = Pieces.of(self.trained, *given)
         pieces = [forward, *(forward.turned(each.trained, *given) for each in models[1:])]
-        found: list[list[Link]] = [[] for _ in source]
-        if source:
-            links = recipe_links(chosen, models, pieces)
-            scores = links.scores if links.scores is not None else [0.0] * len(links.keys)
-            for row in zip(links.sentence.tolist(), links.source.tolist(), links.target.tolist(), scores, strict=True):
-                found[row[0]].append(Link(row[1], row[2], float(row[3])))
-        return found
+        if not source:
+            return []
+        links = recipe_links(chosen, models, pieces)
+        if links.scores is None:
+            raise ValueError("links without scores")
+        by_sentence = np.split(links.scores, links.offsets()[1:-1])
+        return [
+            [Link(*pair, float(score)) for pair, score in zip(pairs, scores, strict=True)]
+            for pairs, scores in zip(links, by_sentence, strict=True)
+        ]
 
     def _method(self, text: str) -> Method:
         wanted = parse(text)
@@ -135,8 +139,7 @@ class Model:
         return wanted
 
     def _pieces(self, source: Sequence[str], target: Sequence[str]) -> Pieces:
-        check_equal_counts(["source", "target"], [len(source), len(target)])
-        return Pieces.of(self.trained, _given("source", source), _given("target", target))
+        return Pieces.of(self.trained, *_pair(source, target))
 
     def _attributed(self, pieces: Pieces, method: Method) -> Iterator[tuple[int, Matrix]]:
         begin = self.trained.spec.source_begin
@@ -156,8 +159,7 @@ def calibrate(
 
     Candidates are all heads of attention, and the ``methods`` besides. Use it with ``Model.align``, or ``write`` it.
     """
-    given = _given("source", source), _given("target", target)
-    check_equal_counts(["source", "target"], [len(source), len(target)])
+    given = _pair(source, target)
     models = [Asked(each.trained, _TOKENS) for each in (model, reverse)]
     candidates = [candidates_of(each.trained, parse_all(list(methods))) for each in models]
     origin = Origin(_text("source", source), _text("target", target), len(source))
@@ -167,6 +169,12 @@ def calibrate(
 def _text(name: str, lines: Sequence[str]) -> Text:
     """Returns a name for lines that stand in no file, and the checksum that a file of them would have."""
     return Text(name, hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest())
+
+
+def _pair(source: Sequence[str], target: Sequence[str]) -> tuple[Given, Given]:
+    given = _given("source", source), _given("target", target)
+    check_equal_counts(["source", "target"], [len(source), len(target)])
+    return given
 
 
 def _given(name: str, lines: Sequence[str]) -> Given:

@@ -151,11 +151,8 @@ class _Markup:
 
     def carried(self, window: Window, links: Alignment, trained: TrainedModel) -> Iterator[str]:
         """Yields the lines of the target with the tags."""
-        pairs: list[list[tuple[int, int]]] = [[] for _ in self._lines]
-        for sentence, source, target in zip(*map(list, (links.sentence, links.source, links.target)), strict=True):
-            pairs[sentence].append((int(source), int(target)))
         target_lines = window.target.as_text(trained.target).content
-        for place, (marked, found) in enumerate(zip(self._lines, pairs, strict=True)):
+        for place, (marked, found) in enumerate(zip(self._lines, links, strict=True)):
             yield marked.carried(str(target_lines[place]), found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from alignlens.errors import ConfigError, InputError
@@ -46,11 +47,10 @@ def _fetched(name: str) -> Path:
         raise InputError("no such folder, and huggingface_hub is not installed.", name, advice=_GIVE) from None
     wanted = list(_WANTED)
     try:
-        return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=True))
-    except (LocalEntryNotFoundError, OSError, ValueError):
-        pass
-    try:
+        # What was fetched once is read without asking the hub for news.
+        with suppress(LocalEntryNotFoundError):
+            return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=True))
         return Path(snapshot_download(name, allow_patterns=wanted))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+    except (HfHubHTTPError, OSError, ValueError) as error:
         why = " ".join(str(error).split())[:100]
         raise InputError(f"no such folder here, and the hub did not give it ({why}).", name, advice=_GIVE) from None

@@ -1,15 +1,15 @@
 """Marian models in a Hugging Face folder (OPUS-MT and kin), read as our ``Transformer``: the same numbers, our names.
 
 Marian's decoder begins with padding, and its control symbols stand anywhere in the vocabulary. Here they have the ids
-of ``corpora.symbols``, and everything else follows in Marian's order; ``Imported.vocabulary`` says which piece has
-which id. No code of the folder is run: a pickle is read with torch's ``weights_only``.
+of ``corpora.symbols``, and everything else follows in Marian's order; ``Vocabulary`` says which piece has which
+id. No code of the folder is run: a pickle is read with torch's ``weights_only``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zipfile import BadZipFile
 
 import torch
@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 _ADVICE = "Fetch the folder of the model again."
 _UNKNOWN = "<unk>"
-#: What may be said in the configuration without another computation: the names of activations.
-_ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu", "gelu": "gelu"}
+#: Its names of activations, and ours.
+_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu"]] = {
+    "swish": "swish",
+    "silu": "swish",
+    "relu": "relu",
+    "gelu": "gelu",
+}
 #: What other models of this family may have, and ours cannot: key, the value that ours has, what to call it.
 _FIXED = (
     ("normalize_before", False, "norms before the layers"),
@@ -101,7 +106,7 @@ def _settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
         heads=config["encoder_attention_heads"],
         encoder_layers=config["encoder_layers"],
         decoder_layers=config["decoder_layers"],
-        activation=_ACTIVATIONS[config["activation_function"]],  # type: ignore[arg-type]
+        activation=_ACTIVATIONS[config["activation_function"]],
         sinusoids="halves",
         dropout=config.get("dropout", 0.1),
         output_bias=True,

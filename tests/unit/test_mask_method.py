@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_attribution import VOCABULARY, model_of, scores, text
+from attribution_cases import VOCABULARY, model_of, scores, text
 from tiny_folder import SOURCE, TARGET, write_folder, write_masks
 from torch import nn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from test_attribution import SETTINGS, model_of, scores, text
+from attribution_cases import SETTINGS, model_of, scores, text
 
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.methods import attention, norms

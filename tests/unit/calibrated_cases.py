@@ -66,7 +66,8 @@ def decoded(model: Transformer, trace: bool = True) -> Decoded:
 def plain_twin(model: Calibrated, settings: CalibratedSettings) -> Transformer:
     """The Transformer without masks that has all the other weights."""
     shared = {key: getattr(settings, key) for key in TransformerSettings.__dataclass_fields__}
-    twin = Transformer(TransformerSettings(**shared), SOURCE_VOCAB, TARGET_VOCAB).double().eval()
+    vocabularies = model.source_table.num_embeddings, model.output.out_features
+    twin = Transformer(TransformerSettings(**shared), *vocabularies).double().eval()
     own = {name: tensor for name, tensor in model.state_dict().items() if "mask_net" not in name}
     twin.load_state_dict({name: tensor for name, tensor in own.items() if "fusion" not in name})
     return twin

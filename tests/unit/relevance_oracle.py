@@ -6,6 +6,7 @@ Nothing here knows what a module computes: a rule sees a function, its inputs an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,8 +14,22 @@ from torch.autograd.functional import jacobian
 
 from alignlens.attribution.relevance.alpha_beta import AlphaBetaSettings
 from alignlens.attribution.relevance.rules import EPSILON
+from alignlens.models.calibrated import CalibratedAttention
 
 Function = Callable[..., Tensor]
+
+
+class Calibration(NamedTuple):
+    """What the weights of one query are multiplied with, afterwards or before they are made to sum to one."""
+
+    factors: Tensor
+    renormalises: bool
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        return torch.softmax(scores + self.factors.log() if self.renormalises else scores, 0)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return self.softmax(scores) if self.renormalises else self.softmax(scores) * self.factors
 
 
 class Oracle:
@@ -60,17 +75,20 @@ class Oracle:
             found = found * relevance.sum() / found.sum()
         return [each.view(given.shape) for each, given in zip(found.split(list(sizes)), inputs, strict=True)]
 
-    def attention(self, query: Tensor, keys: Tensor, values: Tensor, relevance: Tensor) -> list[Tensor]:
+    def attention(
+        self, query: Tensor, keys: Tensor, values: Tensor, relevance: Tensor, calibration: Calibration | None = None
+    ) -> list[Tensor]:
         """Returns the relevance of a query (width), already scaled, and of keys and values (key, width)."""
+        calibration = calibration or Calibration(query.new_ones(len(keys)), renormalises=False)
         if self.settings.attention == "taylor":
-            return self.rule(lambda q, k, v: torch.softmax(k @ q, 0) @ v, (query, keys, values), relevance)
-        weights = torch.softmax(keys @ query, 0)
+            return self.rule(lambda q, k, v: calibration.weights(k @ q) @ v, (query, keys, values), relevance)
+        weights = calibration.weights(keys @ query)
         if self.settings.attention == "constant":
             (of_values,) = self.rule(lambda v: weights @ v, (values,), relevance)
             return [torch.zeros_like(query), torch.zeros_like(keys), of_values]
         many = weights[None].expand(values.shape[1], -1)
         of_weights, of_values = self.product(many, values.t(), len(keys), relevance)
-        (of_scores,) = self.rule(lambda e: torch.softmax(e, 0), (keys @ query,), of_weights.sum(0))
+        (of_scores,) = self.rule(calibration.softmax, (keys @ query,), of_weights.sum(0))
         of_query, of_keys = self.product(query[None].expand(len(keys), -1), keys, len(query), of_scores)
         return [of_query.sum(0), of_keys, of_values.t()]
 
@@ -132,7 +150,7 @@ def _own(layer: torch.nn.Module, states: Tensor, visible: int | None) -> Tensor:
 def _crossed(layer: torch.nn.Module, states: Tensor, memory: Tensor) -> Tensor:
     seen = torch.ones(1, 1, 1, len(memory), dtype=torch.bool)
     inner = layer.cross_branch.enter(states)[None]
-    found, _ = layer.cross(inner, layer.cross.project(memory)[None], seen, True)
+    found, _ = layer.cross(inner, layer.cross.read(memory[None]), seen, True)
     return layer.cross_branch.leave(states, found[0])
 
 
@@ -166,6 +184,15 @@ class _Attention:
             return list(self.layer.project(inner).chunk(3, -1))
         return [self.layer.query(inner), *self.layer.project(self.memory).chunk(2, -1)]
 
+    def _calibration(self, inner: Tensor, head: int, place: int, stop: int) -> Calibration:
+        """Returns by how much the weights that the layer itself uses differ from its softmax."""
+        if not isinstance(self.layer, CalibratedAttention) or self.memory is None:
+            return Calibration(inner.new_ones(stop), renormalises=False)
+        seen = torch.ones(1, 1, 1, len(self.memory), dtype=torch.bool)
+        with torch.no_grad():
+            _, layer = self.layer(inner[None], self.layer.read(self.memory[None]), seen, True)
+        return Calibration((layer.weights / layer.original)[0, head, place], self.layer.renormalises)
+
     def _mixed(self, inner: Tensor) -> Tensor:
         query, keys, values = self._projected(inner)
         dim = query.shape[1] // self.layer.heads
@@ -175,7 +202,8 @@ class _Attention:
             heads = []
             for head in range(self.layer.heads):
                 own = slice(head * dim, (head + 1) * dim)
-                weights = torch.softmax(keys[:stop, own] @ each[own] / dim**0.5, 0)
+                calibration = self._calibration(inner, head, place, stop)
+                weights = calibration.weights(keys[:stop, own] @ each[own] / dim**0.5)
                 heads.append(weights @ values[:stop, own])
             rows.append(torch.cat(heads))
         return torch.stack(rows)
@@ -193,7 +221,11 @@ class _Attention:
             for head in range(self.layer.heads):
                 own = slice(head * dim, (head + 1) * dim)
                 found = self.oracle.attention(
-                    query[place, own] / dim**0.5, keys[:stop, own], values[:stop, own], of_mixed[own]
+                    query[place, own] / dim**0.5,
+                    keys[:stop, own],
+                    values[:stop, own],
+                    of_mixed[own],
+                    self._calibration(inner, head, place, stop),
                 )
                 of_query[place, own] += found[0]
                 of_keys[:stop, own] += found[1]
@@ -219,7 +251,7 @@ def _back(
         if not branch.norm_first:
             (given,) = oracle.rule(branch.norm, (x + f,), given)
         both = torch.zeros(2, len(x)).double()
-        total = float(given.sum())
+        total = float(given.sum().detach())
         for number in range(len(x)):
             pair = torch.stack((x[number], f[number]))
             parts = Oracle(AlphaBetaSettings(oracle.settings.alpha, "spread", "taylor", rescale=False)).rule(

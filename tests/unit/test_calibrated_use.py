@@ -26,11 +26,9 @@ from alignlens.attribution.corpus import attribute
 from alignlens.attribution.gradients.autograd import AutogradGradients
 from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.registry import METHODS, parse, parse_all
-from alignlens.attribution.relevance.choice import relevance_of
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.decoding.settings import BeamSettings
 from alignlens.decoding.translate import translate
-from alignlens.errors import ConfigError
 from alignlens.models.calibrated import Calibrated
 from alignlens.models.contract import length_mask, parameter_count
 from alignlens.models.dropout import dropout
@@ -189,7 +187,7 @@ def test_every_method_that_works_with_any_model_works_with_it(rows: str) -> None
     model = filled(replace(SETTINGS, rows=rows)).float()
     assert isinstance(source_gradients(model), AutogradGradients)
     supported = {name for name, spec in METHODS.items() if spec.supports("calibrated")}
-    assert supported == set(METHODS) - {"optimal_attention", "lrp", "lrp_epsilon"}
+    assert supported == set(METHODS) - {"optimal_attention"}
     methods = parse_all([*(f"{name},n=3" if "n" in METHODS[name].parameters else name for name in sorted(supported))])
     methods += parse_all(["attention,label=runner_up", "attention,layer=0,head=1,step=in", "norms,layer=0,head=1"])
     sources, targets = [[5, 6, 7], [4], [8, 9, 10, 4, 5]], [[8, 9], [5, 6, 7], [11]]
@@ -216,9 +214,3 @@ def test_attention_as_an_alignment_is_that_of_the_weights_that_mix() -> None:
     assert weights.sum(1) != pytest.approx(1, abs=1e-3)
     assert scores[method.text] == pytest.approx(weights / weights.sum(1, keepdims=True), abs=1e-6)
     assert scores[method.text] != pytest.approx(layer.original[0, 1].detach().numpy(), abs=1e-3)
-
-
-def test_relevance_propagation_is_refused_in_one_line() -> None:
-    with pytest.raises(ConfigError, match="does not know models of class Calibrated") as error:
-        relevance_of(filled(SETTINGS))
-    assert "\n" not in str(error.value)

@@ -128,6 +128,17 @@ class CalibratedAttention(CrossAttention):
             return output, None
         return output, replace(seen, original=original, mask=(1 - strength).masked_fill(~visible, 0.0))
 
+    def factors(self, inputs: Tensor, source: Tensor) -> Tensor | None:
+        """Returns what the softmax is multiplied with (batch, head, query, key) before rows are renormalised.
+
+        ``source`` is what ``read`` gave. None if nothing is: without a fusion masks change no weight.
+        """
+        if self.fusion is None:
+            return None
+        query = self.query(inputs)
+        strength = self._strength(inputs, query, source.chunk(3, dim=-1)[2])
+        return cast("Tensor", self.fusion(torch.ones_like(strength), torch.expm1(strength), query))
+
     def _strength(self, inputs: Tensor, query: Tensor, mask_keys: Tensor) -> Tensor:
         """Returns 1 - m (batch, head, query, key): of the mask net, or of masks that are given."""
         if self.given is not None:

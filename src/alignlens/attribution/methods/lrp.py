@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignlens.attribution.spec import Values
 
 #: The architectures with rules for all their layers.
-RULED = Only(("transformer", "lstm", "fconv"), "its layers have no rules of relevance")
+RULED = Only(("transformer", "calibrated", "lstm", "fconv"), "its layers have no rules of relevance")
 #: What is explained: the token that stands there, the one the model finds best, or its best other than the first.
 EXPLAINED = {"label": one_of("reference", "top", "runner_up")}
 

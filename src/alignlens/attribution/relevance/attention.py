@@ -1,13 +1,15 @@
-"""The alpha-beta rule inside attention, o = sum over keys j of a_j v_j with a = softmax(e) and e_j = q . k_j.
+"""The alpha-beta rule inside attention, o = sum over keys j of a_j v_j with a = f s, s = softmax(e) and e_j = q . k_j.
+
+The factors f are one but in calibrated attention, and always taken as given, like a gate.
 
     taylor     all of it is one function of q, k and v, as released: each z is a derivative times its input
     softmax    three layers, as the paper describes it: the product a v, the softmax, the product q k. A product gives
-               both factors the same; of the softmax the derivative is taken
+               both sides the same; of the softmax the derivative is taken
     constant   the weights are taken as given, so that values get everything
 
-Derivatives of ``taylor``, with u_j = v_j - o: d o_c / d v_jc = a_j, d o_c / d k_jd = a_j q_d u_jc, and with respect to
-q_d the sum of a_j k_jd u_jc over j. Signs of products are products of signs, so that nothing of the size query x key x
-width x width is made; for q the sum comes before the sign, which needs a square matrix for every query.
+Derivatives of ``taylor``, with u_j = f_j v_j - o: d o_c / d v_jc = a_j, d o_c / d k_jd = s_j q_d u_jc, and with respect
+to q_d the sum of s_j k_jd u_jc over j. Signs of products are products of signs, so that nothing of the size query x key
+x width x width is made; for q the sum comes before the sign, which needs a square matrix for every query.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from alignlens.attribution.relevance.rules import (
     side_by_side,
     sum_of,
 )
+from alignlens.models.contract import to_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +52,7 @@ class _Side(NamedTuple):
 
 def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of queries, keys and values of one function."""
-    given, weights = by_head(relevance, found.weights.shape[1]).contiguous(), found.weights
+    given, weights = by_head(relevance, found.softmax.shape[1]).contiguous(), found.weights
     sides = list(_sides(rules, found))
     scales = [side.share / (side.total + side.sign * EPSILON) for side in sides]
     kept = sum_of(scale * side.total for scale, side in zip(scales, sides, strict=True))
@@ -57,7 +60,7 @@ def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> O
     given = given * rules.handed_on(kind, arrived, passed)[..., None]
     ratios = [given * scale[..., None, :] for scale in scales]
     both = list(zip(ratios, sides, strict=True))
-    twice = weights.repeat(1, 1, 1, 2)[:, :, :, None]
+    twice = found.softmax.repeat(1, 1, 1, 2)[:, :, :, None]
     met = sum_of((ratio @ side.distances.transpose(-1, -2)).mul_(twice) for ratio, side in both)
     return OfAttention(
         side_by_side(sum_of(ratio @ side.square.transpose(-1, -2) for ratio, side in both)),
@@ -67,10 +70,12 @@ def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> O
 
 
 def _sides(rules: AlphaBeta, found: Attended) -> Iterator[_Side]:
-    queries, keys, values, weights = found
-    products = torch.cat(_products(queries, keys), -1).mul_(weights.repeat(1, 1, 1, 2))
-    distance = values[:, :, None] - (weights @ values)[:, :, :, None]
-    square = queries[..., None] * ((weights[..., None] * keys[:, :, None]).transpose(-1, -2) @ distance)
+    queries, keys, values, softmax, factors, _ = found
+    weights = found.weights
+    products = torch.cat(_products(queries, keys), -1).mul_(softmax.repeat(1, 1, 1, 2))
+    scaled = values[:, :, None] if factors is None else factors[..., None] * values[:, :, None]
+    distance = scaled - (weights @ values)[:, :, :, None]
+    square = queries[..., None] * ((softmax[..., None] * keys[:, :, None]).transpose(-1, -2) @ distance)
     for share, sign in rules.parts():
         of_values, of_square = part(values, sign), part(square, sign)
         distances = torch.cat((part(distance, sign), part(distance, -sign)), -2)
@@ -97,7 +102,7 @@ def _of_keys(met: Tensor, found: Attended) -> Tensor:
 
 def softmax(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of queries, keys and values, propagated through three layers."""
-    given = by_head(relevance, found.weights.shape[1])
+    given = by_head(relevance, found.softmax.shape[1])
     of_weights, of_values = _weighted_sum(rules, kind, found, given, both=True)
     of_scores = _softmax(rules, kind, found, of_weights)
     of_queries, of_keys = _scores(rules, kind, found, of_scores)
@@ -106,7 +111,7 @@ def softmax(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> 
 
 def constant(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of the values; queries and keys have none."""
-    given = by_head(relevance, found.weights.shape[1])
+    given = by_head(relevance, found.softmax.shape[1])
     _, of_values = _weighted_sum(rules, kind, found, given, both=False)
     return of_values_alone(found, of_values)
 
@@ -132,16 +137,19 @@ def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, b
 
 
 def _softmax(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> Tensor:
-    """Returns the relevance of scores of that of weights, both (row, head, query, step, key)."""
-    weights = found.weights
+    """Returns the relevance of scores of that of weights, both (row, head, query, step, key).
+
+    Given factors hand on what they get.
+    """
+    weights = found.softmax
     scores = found.queries @ found.keys.transpose(-1, -2)
-    seen = (weights > 0).to(weights.dtype)
-    untouched = seen / seen.sum(-1, keepdim=True)  # what softmax gives where all scores are zero
+    even = to_one((weights > 0).to(weights.dtype))
+    untouched = even if found.prior is None else to_one(even * found.prior)  # what it gives where all scores are zero
     z = -weights[..., None] * (weights * scores)[..., None, :]
     z.diagonal(dim1=-2, dim2=-1).add_(weights * scores)
     if rules.settings.bias == "printed":
         return rules.shares(kind, z, given, untouched)
-    return rules.shares(kind, z + untouched[..., None] * untouched[..., None, :], given)
+    return rules.shares(kind, z + untouched[..., None] * even[..., None, :], given)
 
 
 def _scores(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from alignlens.attribution.outputs import states_at_once
+from alignlens.attribution.relevance.calibrated import CalibratedRelevance
 from alignlens.attribution.relevance.contract import Relevance, by_token, start
 from alignlens.attribution.relevance.fconv import FconvRelevance
 from alignlens.attribution.relevance.lstm import LstmRelevance
@@ -15,6 +16,7 @@ from alignlens.attribution.relevance.transformer import TransformerRelevance
 from alignlens.attribution.rows import check_finite
 from alignlens.attribution.spec import Contributions
 from alignlens.errors import ConfigError
+from alignlens.models.calibrated import Calibrated
 from alignlens.models.fconv import Fconv
 from alignlens.models.lstm import Lstm
 from alignlens.models.transformer import Transformer
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 #: By the exact class of the model: a subclass may compute something else.
 RELEVANCE: dict[type[Seq2Seq], type[Relevance]] = {
     Transformer: TransformerRelevance,
+    Calibrated: CalibratedRelevance,
     Lstm: LstmRelevance,
     Fconv: FconvRelevance,
 }

@@ -56,9 +56,9 @@ class Epsilon(Rules):
 
     def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of the values, whose weighted sums by head (side by side) got it."""
-        given = by_head(relevance, found.weights.shape[1])
-        ratio = given / self._away_from_zero(found.weights @ found.values)[:, :, :, None]
-        of_values = gathered(found.weights, ratio) * found.values[:, :, :, None]
+        weights = found.weights
+        ratio = by_head(relevance, weights.shape[1]) / self._away_from_zero(weights @ found.values)[:, :, :, None]
+        of_values = gathered(weights, ratio) * found.values[:, :, :, None]
         self._counted(kind, relevance, of_values)
         return of_values_alone(found, of_values)
 

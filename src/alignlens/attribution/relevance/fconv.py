@@ -213,8 +213,8 @@ class _Layer:
         for place in range(len(of_mixed)):
             # One query at a time: a single head is so wide that squares of its width are large.
             steps, now = reach.steps(place, of_mixed.shape[2]), slice(place, place + 1)
-            queries, keys, values, weights = kept.attention
-            one = Attended(queries[:, :, now], keys, values, weights[:, :, now])
+            attended = kept.attention
+            one = attended._replace(queries=attended.queries[:, :, now], softmax=attended.softmax[:, :, now])
             found = self._rules.attention(_ATTENTION, one, of_mixed[now, :, steps])
             of_queries[now, :, steps] = found.queries
             of_keys[:, :, steps] += found.keys

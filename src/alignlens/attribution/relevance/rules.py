@@ -41,7 +41,16 @@ class Attended(NamedTuple):
     queries: Tensor  # (row, head, query, width), multiplied by whatever scores are scaled with
     keys: Tensor  # (row, head, key, width)
     values: Tensor  # (row, head, key, value width)
-    weights: Tensor  # (row, head, query, key), zero where a query may not look
+    softmax: Tensor  # (row, head, query, key), zero where a query may not look
+    #: What the softmax was multiplied with before it mixed the values; taken as given.
+    factors: Tensor | None = None
+    #: What every exponential was multiplied with inside the softmax; taken as given.
+    prior: Tensor | None = None
+
+    @property
+    def weights(self) -> Tensor:
+        """What the values are mixed by, (row, head, query, key)."""
+        return self.softmax if self.factors is None else self.softmax * self.factors
 
 
 class OfAttention(NamedTuple):

@@ -48,12 +48,12 @@ class TransformerRelevance(Relevance):
         self._encoded, self._memory = states, model.encoder_norm(states)
         states = (prefix + model.positions(0, length)).transpose(0, 1)
         layers = list(cast("Iterable[DecoderLayer]", model.decoder))
-        self._decoder: list[tuple[_OwnAttention, _CrossAttention, _FeedForward]] = []
+        self._decoder: list[tuple[_OwnAttention, RelevantCross, _FeedForward]] = []
         for number, layer in enumerate(layers, start=1):
             # Above the last look at the prefix, a position is there for its own prediction only.
             reach = Reach.OWN if number == len(layers) else Reach.LATER
             attended = _OwnAttention(rules, layer.own_branch, layer.own, Reach.LATER)
-            cross = _CrossAttention(rules, layer.cross_branch, layer.cross, reach)
+            cross = self.cross(layer.cross_branch, layer.cross, reach)
             narrow = _FeedForward(rules, layer.feed_forward_branch, layer.feed_forward, reach)
             states = narrow.read(cross.read(attended.read(states, backwards), self._memory, visible))
             self._decoder.append((attended, cross, narrow))
@@ -72,6 +72,10 @@ class TransformerRelevance(Relevance):
         for kept in reversed(self._encoder):
             source = kept.propagate(source)
         return Found(source, relevance)
+
+    def cross(self, branch: Branch, layer: CrossAttention, reach: Reach) -> RelevantCross:
+        """Returns the attention to the source of one layer, which has read nothing yet."""
+        return RelevantCross(self.rules, branch, layer, reach)
 
     def _final_norm(self, norm: nn.Module, read: Tensor, relevance: Tensor, reach: Reach) -> Tensor:
         if not isinstance(norm, nn.LayerNorm):
@@ -155,26 +159,33 @@ class _OwnAttention(_Kept):
         return self._linear(self._layer.project, self.inner, torch.cat(found, -1))
 
 
-class _CrossAttention(_Branched):
+class RelevantCross(_Branched):
+    """Attention to the source."""
+
     def __init__(self, rules: Rules, branch: Branch, layer: CrossAttention, reach: Reach) -> None:
         super().__init__(rules, branch, reach)
-        self._layer = layer
+        self.layer = layer
 
     def read(self, states: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
+        """Returns the stream after the layer, and keeps what it has computed."""
         self._memory = memory
-        query, (keys, values) = self._layer.query(self._enter(states)), self._layer.project(memory).chunk(2, -1)
-        self._attended = _attended(query, keys, values, self._layer.heads, visible)
+        self._attended = self.attend(self._enter(states), memory, visible)
         self._mixed = _mixed(self._attended)
-        return self._leave(self._layer.output(self._mixed))
+        return self._leave(self.layer.output(self._mixed))
+
+    def attend(self, inner: Tensor, memory: Tensor, visible: Tensor) -> Attended:
+        """Returns what the layer computes of what enters it and of the encoder's output."""
+        keys, values = self.layer.project(memory).chunk(2, -1)
+        return _attended(self.layer.query(inner), keys, values, self.layer.heads, visible)
 
     def propagate_both(self, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the relevance of the stream before the layer, and that of the encoder's output."""
         stream, relevance = self._split(relevance)
-        mixed = self._linear(self._layer.output, self._mixed, relevance)
+        mixed = self._linear(self.layer.output, self._mixed, relevance)
         found = self.rules.attention(_ATTENTION, self._attended, mixed)
         keys_values = torch.cat((found.keys, found.values), -1)
-        to_source = self._linear(self._layer.project, self._memory, keys_values, Reach.EVERY)
-        return self._joined(stream, self._linear(self._layer.query, self.inner, found.queries)), to_source
+        to_source = self._linear(self.layer.project, self._memory, keys_values, Reach.EVERY)
+        return self._joined(stream, self._linear(self.layer.query, self.inner, found.queries)), to_source
 
 
 def _attended(queries: Tensor, keys: Tensor, values: Tensor, heads: int, visible: Tensor) -> Attended:

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from statistics import median
 
 import torch
+from machine import processor
 from torch.nn import functional
 
 from alignlens.models.lstm import Lstm
@@ -139,13 +138,6 @@ def operations(settings: ToySettings) -> tuple[float, float]:
     plain = 2 * recurrent + square * (2 * source + 2 * target) + attention + output
     ours = recurrent + square * 3 * target + attention + output
     return 3.0 * plain, 3.0 * ours
-
-
-def processor() -> str:
-    """Returns the name of the processor."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def compare(size: str, threads: int, rounds: int, seeds: int | None, updates: int | None) -> None:

@@ -47,7 +47,7 @@ server: install
 server-down: install
 	$(BIN)/alignlens server down
 
-# The picture of the compare view in the README, from the runs of make demo.
+# The picture of the compare view, from the runs of make demo.
 screenshot: install
 	tests/cluster/install.sh
 	$(BIN)/python tests/cluster/screenshot.py

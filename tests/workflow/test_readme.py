@@ -1,4 +1,4 @@
-"""The README's commands work as printed."""
+"""The commands of the documentation work as printed, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.workflow
 
 
 def test_the_commands_for_the_parts_alone(finished: Workspace, project: Path, tmp_path: Path) -> None:
-    readme = (project / "README.md").read_text()
-    block = re.search(r"<!-- executed by tests/workflow/test_readme.py -->\n```bash\n(.*?)```", readme, re.DOTALL)
+    page = (project / "docs" / "commands.md").read_text()
+    block = re.search(r"<!-- executed by tests/workflow/test_readme.py -->\n```bash\n(.*?)```", page, re.DOTALL)
     assert block is not None
     commands = block[1].strip().splitlines()
     assert len(commands) >= 6
@@ -32,6 +32,10 @@ def test_every_link_of_the_documentation_leads_somewhere(project: Path) -> None:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+def test_the_readme_stays_short(project: Path) -> None:
+    assert len((project / "README.md").read_text().splitlines()) <= 150
 
 
 def test_no_placeholder_is_left(project: Path) -> None:

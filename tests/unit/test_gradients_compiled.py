@@ -6,6 +6,8 @@ import ctypes
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,21 +74,39 @@ def test_gradients_and_products_equal_automatic_ones(
     assert_close(collected(passes, chosen, dim, along, dtype=torch.float), products)
 
 
+@pytest.mark.parametrize("dim", [64, 24])
+@pytest.mark.parametrize("level", native.levels(), ids=lambda level: level or "any processor")
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_steps_for_any_processor_are_the_same(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there are better ones for this processor, nothing else would ever run these."""
-    monkeypatch.setattr(native, "_has_avx2", lambda: False)
+def test_the_steps_for_every_instruction_set_are_the_same(
+    norm: str, level: str, dim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those for the best one of this processor would ever run otherwise."""
+    monkeypatch.setattr(native, "levels", lambda: (level,))
     native.native.cache_clear()
     try:
         library = compiled.library()
         assert library is not None
-        assert Path(library._name).name.startswith("_kernels.")
-        model, wanted = model_of(norm, dim=64, heads=2), wanted_sets()["everything"]
-        expected = collected(AutogradGradients(model), wanted, 64)
-        assert_close(collected(CompiledTransformerGradients(model.float()), wanted, 64, dtype=torch.float), expected)
+        assert Path(library._name).name.startswith(f"_kernels{level}.")
+        model, wanted = model_of(norm, dim=dim, heads=dim // 8), wanted_sets()["everything"]
+        expected = collected(AutogradGradients(model), wanted, dim)
+        assert_close(collected(CompiledTransformerGradients(model.float()), wanted, dim, dtype=torch.float), expected)
     finally:
         monkeypatch.undo()
         native.native.cache_clear()
+
+
+def test_turning_instructions_off_for_torch_turns_them_off_here() -> None:
+    code = "from alignlens.attribution import native; print(native.levels())"
+    for asked, levels in (("avx2", ("_avx2", "")), ("default", ("",))):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "ATEN_CPU_CAPABILITY": asked},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        if native.levels() != ("",):
+            assert done.stdout.strip() == str(levels)
 
 
 def test_a_closed_feed_forward_net_sends_nothing_back() -> None:

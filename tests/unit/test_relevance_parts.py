@@ -17,15 +17,14 @@ from alignlens.attribution.relevance.rules import Reach
 POSITIONS, ROWS, STEPS, WIDTH = 7, 3, 7, 48
 
 
-@pytest.fixture(params=[True, False], ids=["this processor", "any processor"])
+@pytest.fixture(params=native.levels(), ids=lambda level: level or "any processor")
 def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The steps for this processor, and those that nothing else would ever run where there are better ones."""
-    if not request.param:
-        monkeypatch.setattr(native, "_has_avx2", lambda: False)
+    """The steps for every instruction set of this processor: only those for the best one would ever run otherwise."""
+    monkeypatch.setattr(native, "levels", lambda: (request.param,))
     native.native.cache_clear()
     library = parts.library()
     assert library is not None, "there is a C compiler: make install builds them"
-    assert request.param or Path(library._name).name.startswith("_kernels.")
+    assert Path(library._name).name.startswith(f"_kernels{request.param}.")
     yield
     monkeypatch.undo()
     native.native.cache_clear()

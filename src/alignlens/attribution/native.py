@@ -20,7 +20,7 @@ def native(folder: Path, what: str) -> ctypes.CDLL | None:
     """
     newest = max((path.stat().st_mtime for path in (folder / "kernels").glob("*.[ch]")), default=0.0)
     why = "were not built"
-    for name in ("_kernels_avx2", "_kernels")[not _has_avx2() :]:
+    for name in (f"_kernels{level}" for level in levels()):
         for path in folder.glob(f"{name}.*so"):  # of any Python: nothing of it is used in there
             if path.stat().st_mtime < newest:
                 why = "are older than their source"
@@ -33,5 +33,9 @@ def native(folder: Path, what: str) -> ctypes.CDLL | None:
     return None
 
 
-def _has_avx2() -> bool:
-    return torch.backends.cpu.get_cpu_capability().startswith("AVX")  # AVX2 or AVX512, never less
+def levels() -> tuple[str, ...]:
+    """Returns the names of instruction sets that this processor has, the best first; every one has the last."""
+    # torch's word, so that a user who turns instructions off for torch (ATEN_CPU_CAPABILITY) turns ours off as well.
+    best = torch.backends.cpu.get_cpu_capability()
+    known = {"AVX512": ("_avx512", "_avx2", ""), "AVX2": ("_avx2", "")}
+    return known.get(best, ("",))

@@ -1,17 +1,25 @@
 /* Products of small single-precision matrices on one core, for factors that lie in its caches.
 
-   Widths (columns of a right factor, depth of dot products) are multiples of LANES.
+   Widths (columns of a right factor, depth of dot products) are multiples of LANES. A panel is two vectors of LANES
+   numbers, or one of twice as many where the processor has them; the order of memory is the same.
 */
 
 #include <stddef.h>
 
 #define LANES 8
 #define PANEL (2 * LANES)  /* columns of a right factor that lie together, see pack() */
-#define TALLEST 6          /* rows of a product that are computed together */
+#ifdef __AVX512F__
+#define WIDE PANEL
+#define TALLEST 12 /* rows of a product whose sums are in registers together */
+#else
+#define WIDE LANES
+#define TALLEST 6
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float lane __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float half __attribute__((vector_size(2 * LANES)));
 
 static long padded(long count) { return (count + LANES - 1) / LANES * LANES; }
@@ -22,39 +30,58 @@ INLINE float total(lane x) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* c[m][0..vectors * LANES] (+)= sum over k of a[m * a_row + k * a_step] * b[k * b_step], or b[index[k] * b_step] */
-INLINE void tile(const int height, const int vectors, const int indexed, long depth, const float *a, long a_row,
-                 long a_step, const float *b, long b_step, const int *index, float *c, long c_row, int add) {
-    lane sums[TALLEST][2];
-#pragma GCC unroll 6
-    for (int m = 0; m < height; m++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) sums[m][v] = (lane){0};
-    for (long k = 0; k < depth; k++) {
-        const float *right = b + (indexed ? index[k] : k) * b_step, *left = a + k * a_step;
-        lane first = *(const lane *)right, second = vectors > 1 ? *(const lane *)(right + LANES) : first;
-#pragma GCC unroll 6
-        for (int m = 0; m < height; m++) {
-            float x = left[m * a_row];
-            sums[m][0] += first * x;
-            if (vectors > 1) sums[m][1] += second * x;
-        }
-    }
-#pragma GCC unroll 6
-    for (int m = 0; m < height; m++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) {
-            lane *at = (lane *)(c + m * c_row + v * LANES);
-            if (add) sums[m][v] += *at;
-            *at = sums[m][v];
-        }
+INLINE float wide_total(wide x) {
+#ifdef __AVX512F__
+    union { wide whole; lane parts[2]; } both = {x};
+    return total(both.parts[0] + both.parts[1]);
+#else
+    return total(x);
+#endif
 }
 
-INLINE void tall_tile(long height, const int vectors, const int indexed, long depth, const float *a, long a_row,
+/* c[m][0..columns] (+)= sum over k of a[m * a_row + k * a_step] * b[k * b_step], or b[index[k] * b_step], where columns
+   are those of one or two vectors of a type */
+#define TILE(name, vector, vectors)                                                                                    \
+    INLINE void name(const int height, const int indexed, long depth, const float *a, long a_row, long a_step,         \
+                     const float *b, long b_step, const int *index, float *c, long c_row, int add) {                   \
+        enum { count = sizeof(vector) / sizeof(float) };                                                               \
+        vector sums[TALLEST][vectors];                                                                                 \
+        _Pragma("GCC unroll 12") for (int m = 0; m < height; m++)                                                      \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) sums[m][v] = (vector){0};                        \
+        for (long k = 0; k < depth; k++) {                                                                             \
+            const float *right = b + (indexed ? index[k] : k) * b_step, *left = a + k * a_step;                        \
+            vector these[vectors];                                                                                     \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) these[v] = *(const vector *)(right + v * count); \
+            _Pragma("GCC unroll 12") for (int m = 0; m < height; m++) {                                                \
+                float x = left[m * a_row];                                                                             \
+                _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) sums[m][v] += these[v] * x;                  \
+            }                                                                                                          \
+        }                                                                                                              \
+        _Pragma("GCC unroll 12") for (int m = 0; m < height; m++)                                                      \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) {                                                \
+                vector *at = (vector *)(c + m * c_row + v * count);                                                    \
+                if (add) sums[m][v] += *at;                                                                            \
+                *at = sums[m][v];                                                                                      \
+            }                                                                                                          \
+    }
+
+TILE(tile_of_panel, wide, PANEL / WIDE)
+TILE(tile_of_lane, lane, 1)
+
+INLINE void tall_tile(long height, const int whole, const int indexed, long depth, const float *a, long a_row,
                       long a_step, const float *b, long b_step, const int *index, float *c, long c_row, int add) {
     switch (height) {
-#define HEIGHT(m) case m: tile(m, vectors, indexed, depth, a, a_row, a_step, b, b_step, index, c, c_row, add); break;
+#define HEIGHT(m)                                                                                    \
+    case m:                                                                                          \
+        if (whole)                                                                                   \
+            tile_of_panel(m, indexed, depth, a, a_row, a_step, b, b_step, index, c, c_row, add);     \
+        else                                                                                         \
+            tile_of_lane(m, indexed, depth, a, a_row, a_step, b, b_step, index, c, c_row, add);      \
+        break;
         HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
+#if TALLEST > 6
+        HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10) HEIGHT(11) HEIGHT(12)
+#endif
     }
 }
 
@@ -69,9 +96,9 @@ INLINE void product(const int indexed, long rows, long columns, long depth, cons
             const float *left = a + row * a_row;
             float *out = c + row * c_row + column;
             if (columns - column > LANES)
-                tall_tile(height, 2, indexed, depth, left, a_row, a_step, panel, b_step, index, out, c_row, add);
-            else
                 tall_tile(height, 1, indexed, depth, left, a_row, a_step, panel, b_step, index, out, c_row, add);
+            else
+                tall_tile(height, 0, indexed, depth, left, a_row, a_step, panel, b_step, index, out, c_row, add);
         }
     }
 }
@@ -109,19 +136,20 @@ static void turn(const float *from, long rows, long step, long columns, long wid
 /* out[m][u] = sum over parts and depth of a[m] * b[u], or b[index[u]] */
 INLINE void dot_tile(const int height, const int width, long parts, long depth, const float *a, long a_row,
                      long a_part, const float *const *b, long b_part, float *out, long out_row) {
-    lane sums[4][3];
+    wide sums[4][3];
+    long whole = depth / WIDE * WIDE; /* what is left is one vector of LANES, or nothing */
 #pragma GCC unroll 4
     for (int m = 0; m < height; m++)
 #pragma GCC unroll 3
-        for (int u = 0; u < width; u++) sums[m][u] = (lane){0};
+        for (int u = 0; u < width; u++) sums[m][u] = (wide){0};
     for (long part = 0; part < parts; part++)
-        for (long k = 0; k < depth; k += LANES) {
-            lane right[3];
+        for (long k = 0; k < whole; k += WIDE) {
+            wide right[3];
 #pragma GCC unroll 3
-            for (int u = 0; u < width; u++) right[u] = *(const lane *)(b[u] + part * b_part + k);
+            for (int u = 0; u < width; u++) right[u] = *(const wide *)(b[u] + part * b_part + k);
 #pragma GCC unroll 4
             for (int m = 0; m < height; m++) {
-                lane left = *(const lane *)(a + m * a_row + part * a_part + k);
+                wide left = *(const wide *)(a + m * a_row + part * a_part + k);
 #pragma GCC unroll 3
                 for (int u = 0; u < width; u++) sums[m][u] += left * right[u];
             }
@@ -129,14 +157,26 @@ INLINE void dot_tile(const int height, const int width, long parts, long depth, 
 #pragma GCC unroll 4
     for (int m = 0; m < height; m++)
 #pragma GCC unroll 3
-        for (int u = 0; u < width; u++) out[m * out_row + u] = total(sums[m][u]);
+        for (int u = 0; u < width; u++) {
+            float found = wide_total(sums[m][u]);
+#ifdef __AVX512F__
+            if (whole < depth) {
+                lane rest = {0};
+                for (long part = 0; part < parts; part++)
+                    rest += *(const lane *)(a + m * a_row + part * a_part + whole) *
+                            *(const lane *)(b[u] + part * b_part + whole);
+                found += total(rest);
+            }
+#endif
+            out[m * out_row + u] = found;
+        }
 }
 
 static void dots(long rows, long columns, long parts, long depth, const float *a, long a_row, long a_part,
                  const float *b, long b_row, long b_part, const int *index, float *out, long out_row) {
     for (long column = 0; column < columns; column += 3) {
         long width = columns - column < 3 ? columns - column : 3;
-        const float *right[3];
+        const float *right[3] = {b, b, b};
         for (long u = 0; u < width; u++) right[u] = b + (index ? index[column + u] : column + u) * b_row;
         for (long row = 0; row < rows; row += 4) {
             long height = rows - row < 4 ? rows - row : 4;

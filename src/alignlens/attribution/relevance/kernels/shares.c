@@ -15,46 +15,57 @@
 #include <immintrin.h>
 #endif
 
+#define PANEL 16
+#ifdef __AVX512F__
+#define LANES 16
+#define TALLEST 10 /* steps whose sums are in registers together */
+#else
 #define LANES 8
-#define PANEL (2 * LANES)
-#define TALLEST 5 /* steps whose sums are in registers together */
+#define TALLEST 5
+#endif
+#define VECTORS (PANEL / LANES)
 
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float lane __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
+#ifdef __AVX512F__
+INLINE lane positive(lane x) { return (lane)_mm512_max_ps((__m512)x, _mm512_setzero_ps()); }
+INLINE lane spread(float x) { return (lane)_mm512_set1_ps(x); }
+INLINE float total(lane x) { return _mm512_reduce_add_ps((__m512)x); }
+#else
 #ifdef __AVX__
 INLINE lane positive(lane x) { return (lane)_mm256_max_ps((__m256)x, _mm256_setzero_ps()); }
 #else
 typedef int bits __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 INLINE lane positive(lane x) { return (lane)((bits)x & (bits)(x > 0)); }
 #endif
-
 INLINE lane spread(float x) { return (lane){x, x, x, x, x, x, x, x}; }
-
 INLINE float total(lane x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
+#endif
+
+INLINE lane load(const float *from, int vector) { return *(const lane *)(from + vector * LANES); }
 
 /* Sums of a tile: of some steps, over a panel. */
-INLINE void clear(const int height, lane sums[][2]) {
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) sums[m][0] = sums[m][1] = (lane){0};
+INLINE void clear(const int height, lane sums[][VECTORS]) {
+#pragma GCC unroll 10
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) sums[m][v] = (lane){0};
 }
 
-INLINE void add(const int height, lane left, lane right, const float *ratio, long ratio_row, lane sums[][2]) {
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) {
-        float r = ratio[m * ratio_row];
-        sums[m][0] += left * r;
-        sums[m][1] += right * r;
-    }
+INLINE void add(const int height, const lane *parts, const float *ratio, long ratio_row, lane sums[][VECTORS]) {
+#pragma GCC unroll 10
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) sums[m][v] += parts[v] * ratio[m * ratio_row];
 }
 
-INLINE void put(const int height, lane sums[][2], float *found, long found_row) {
-#pragma GCC unroll 5
-    for (int m = 0; m < height; m++) {
-        lane *at = (lane *)(found + m * found_row), *after = (lane *)(found + m * found_row + LANES);
-        *at = sums[m][0], *after = sums[m][1];
-    }
+INLINE void put(const int height, lane sums[][VECTORS], float *found, long found_row) {
+#pragma GCC unroll 10
+    for (int m = 0; m < height; m++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) *(lane *)(found + m * found_row + v * LANES) = sums[m][v];
 }
 
 /* Makes one place (a position of a row) ready: writes what relevance is there divided by what it is a share of,
@@ -81,9 +92,10 @@ void linear_totals(long count, long outputs, long inputs, const float *weight, c
         for (long j = 0; j < outputs; j++) {
             const float *w = weight + j * inputs;
             lane b = spread(bias[j]), sums[2] = {{0}, {0}};
-            for (long i = 0; i < inputs; i += PANEL)
-                for (int v = 0; v < 2; v++)
-                    sums[v] += positive(b + *(const lane *)(x + i + v * LANES) * *(const lane *)(w + i + v * LANES));
+            long i = 0;
+            for (; i + 2 * LANES <= inputs; i += 2 * LANES)
+                for (int v = 0; v < 2; v++) sums[v] += positive(b + load(x + i, v) * load(w + i, v));
+            if (i < inputs) sums[0] += positive(b + load(x + i, 0) * load(w + i, 0));
             *totals++ = total(sums[0] + sums[1]);
         }
 }
@@ -91,12 +103,12 @@ void linear_totals(long count, long outputs, long inputs, const float *weight, c
 /* found[m][0..PANEL] = sum over j of ratio[m][j] * positive part of bias[j] + x w[j], w of one panel */
 INLINE void linear_tile(const int height, long outputs, const float *w, const float *bias, const float *x,
                         const float *ratio, long ratio_row, float *found, long found_row) {
-    lane sums[TALLEST][2], first = *(const lane *)x, second = *(const lane *)(x + LANES);
+    lane sums[TALLEST][VECTORS], read[VECTORS], parts[VECTORS];
+    for (int v = 0; v < VECTORS; v++) read[v] = load(x, v);
     clear(height, sums);
     for (long j = 0; j < outputs; j++, w += PANEL) {
-        lane b = spread(bias[j]);
-        lane left = positive(b + first * *(const lane *)w), right = positive(b + second * *(const lane *)(w + LANES));
-        add(height, left, right, ratio + j, ratio_row, sums);
+        for (int v = 0; v < VECTORS; v++) parts[v] = positive(spread(bias[j]) + read[v] * load(w, v));
+        add(height, parts, ratio + j, ratio_row, sums);
     }
     put(height, sums, found, found_row);
 }
@@ -120,6 +132,9 @@ int linear_shares(long positions, long rows, long steps, long reach, long output
                 switch (height) {
 #define HEIGHT(m) case m: linear_tile(m, outputs, w, bias, vector, r, outputs, at, inputs); break;
                     HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5)
+#if TALLEST > 5
+                    HEIGHT(6) HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10)
+#endif
 #undef HEIGHT
                 }
             }
@@ -164,14 +179,13 @@ void norm_totals(long count, long width, const float *bias, const float *vectors
 
 INLINE void norm_tile(const int height, long width, Parts p, long i, const float *bias, const float *ratio,
                       long ratio_row, float *found, long found_row) {
-    lane sums[TALLEST][2];
-    lane x0 = *(const lane *)(p.x + i), x1 = *(const lane *)(p.x + i + LANES);
-    lane y0 = *(const lane *)(p.y + i), y1 = *(const lane *)(p.y + i + LANES);
+    lane sums[TALLEST][VECTORS], x[VECTORS], y[VECTORS], parts[VECTORS];
+    for (int v = 0; v < VECTORS; v++) x[v] = load(p.x + i, v), y[v] = load(p.y + i, v);
     clear(height, sums);
     for (long j = 0; j < width; j++) {
         lane b = spread(bias[j]), across = spread(p.across[j]), along = spread(p.along[j]);
-        lane left = positive(b + across * x0 + along * y0), right = positive(b + across * x1 + along * y1);
-        add(height, left, right, ratio + j, ratio_row, sums);
+        for (int v = 0; v < VECTORS; v++) parts[v] = positive(b + across * x[v] + along * y[v]);
+        add(height, parts, ratio + j, ratio_row, sums);
     }
     put(height, sums, found, found_row);
 }
@@ -192,6 +206,9 @@ int norm_shares(long positions, long rows, long steps, long reach, long width, c
 #define HEIGHT(m) \
     case m: norm_tile(m, width, p, i, bias, ratio + row * width, width, to + row * width + i, width); break;
                     HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5)
+#if TALLEST > 5
+                    HEIGHT(6) HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10)
+#endif
 #undef HEIGHT
                 }
             }

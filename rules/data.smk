@@ -37,7 +37,7 @@ use rule prepare_text as prepare_aligned_text with:
         dataset=plan.choice("gold"),
 
 
-use rule prepare_text as prepare_text_aligned_twice with:
+use rule prepare_text as prepare_text_with_dev_gold with:
     output:
         PREPARED + GOLD + DEV_GOLD,
     wildcard_constraints:

@@ -29,7 +29,7 @@ def test_canonical_names(given: str, canonical: str) -> None:
         ("smothgrad", "did you mean smoothgrad"),
         ("ding_grad,sigma=1", "unknown parameter 'sigma'"),
         ("smoothgrad,n=0", "n=0: must be a number from 1"),
-        ("smoothgrad,n=2,n=3", "must stand there once"),
+        ("smoothgrad,n=2,n=3", "give n once"),
         ("smoothgrad,sigma=nan", "must be a number from 0"),
         ("attention,layer=top", "paper, mean or a number"),
         ("", "unknown method"),

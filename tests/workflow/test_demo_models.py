@@ -55,7 +55,7 @@ def test_mask_nets_learn_what_hurts_and_leave_the_model_alone(trained: Workspace
     [("lstm", "smoothgrad,n=10"), ("lstm", "lrp"), ("fconv", "lrp"), ("transformer", "lrp"), ("transformer", "mask")],
 )
 def test_true_causes_are_found(trained: Workspace, model: str, method: str) -> None:
-    """Which source words determined a target word is known here; a source word drawn blindly seldom is one."""
+    """Which source words determined a target word is known here; a source word picked at random rarely is one."""
     folder, data = f"results/demo/models/demo/xa-xb/{model}/1/model", trained.folder / "results/demo/data/demo"
     source, target = data / "test.source", data / "test.target"
     text = ("--source", str(source), "--target", str(target), "--threads", "1")

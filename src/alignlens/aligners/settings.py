@@ -19,7 +19,7 @@ class AlignerRun:
     )
     max_pairs: int | None = setting(
         None,
-        "Train on the first so many pairs only (the table says so); null for all.",
+        "Train on this many pairs only, the first ones (the table says so); null for all.",
         PAIRS,
         "more than the largest corpora have",
     )

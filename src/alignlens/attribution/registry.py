@@ -95,7 +95,7 @@ def parse(text: str) -> Method:
         if key not in parameters:
             raise ConfigError(f"method {told}: {unknown_name('parameter', key, list(parameters))}")
         if not equals or key in values:
-            raise ConfigError(f"method {told}: {key} must stand there once, as {key}=value")
+            raise ConfigError(f"method {told}: give {key} once, as {key}=value")
         try:
             values[key] = parameters[key].read(value)
         except ValueError:

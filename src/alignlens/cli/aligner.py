@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, help="store the trained model here; without training text: load it")
     parser.add_argument("--parent", type=Path, help="stored model to start from (hmm: ibm1, ibm4: hmm)")
     parser.add_argument("--reverse", action="store_true", help="model target to source; links stay source-target")
-    parser.add_argument("--max-pairs", type=count(PAIRS), help="train on the first so many training pairs only")
+    parser.add_argument("--max-pairs", type=count(PAIRS), metavar="N", help="train on the first N training pairs only")
     parser.add_argument("--seed", type=seed, default=1, help="seed of eflomal's sampler (default 1)")
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON object (needs --out)")
     add_about(parser)

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for side in ("source", "target"):
         told = f"SentencePiece model of the {side}: names for a token store; splits a text"
         parser.add_argument(f"--{side}-subwords", type=Path, metavar="FILE", help=told)
-    parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="count the first so many (default: all)")
+    parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="count only the first N (default: all)")
     parser.add_argument(
         "--words", type=count(_SHOWN), default=16, metavar="N", help="most words of a side (default 16)"
     )

@@ -34,7 +34,7 @@ class PrepareSettings:
     )
     max_train_pairs: int | None = setting(
         None,
-        "Use only the first so many training pairs left after cleaning; null for all.",
+        "Use only this many training pairs, the first ones left after cleaning; null for all.",
         PAIRS,
         "more than the largest corpora have",
     )

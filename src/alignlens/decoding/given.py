@@ -54,7 +54,7 @@ class Given:
         return {"name": Path(self.name).name, "sha256": checksum}
 
     def first_of(self, count: int) -> Given:
-        """Returns the first so many sentences, all if there are fewer."""
+        """Returns the first ``count`` sentences, or all if there are fewer."""
         content = self.content
         return Given(
             self.name, content.first(count) if isinstance(content, TokenStore) else content[:count], self.first

@@ -170,7 +170,7 @@ def failures_of(results: Path, records: Iterable[RunRecord]) -> list[Failure]:
             log = _log_of(results, record.journal)
             tail = _last_lines(log) if log else ""
             shown = log.relative_to(results).as_posix() if log else ""
-            error = record.error or "the process ended without a word"
+            error = record.error or "the process ended without an error message"
             found.append(Failure(record.name, status, error, record.identity, shown, tail))
     return found
 

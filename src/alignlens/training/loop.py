@@ -42,7 +42,7 @@ _SAVE_EVERY_SECONDS = 60.0
 
 
 class TrainingError(AlignlensError):
-    """The training cannot go on: its numbers are no numbers any more."""
+    """The training has diverged: it computes NaN or infinity."""
 
 
 @dataclass(frozen=True)

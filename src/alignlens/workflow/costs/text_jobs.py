@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PREPARED_BY = {
     "synthetic": "generate_synthetic_text",
-    "dev_gold": "prepare_text_aligned_twice",
+    "dev_gold": "prepare_text_with_dev_gold",
     "gold": "prepare_aligned_text",
     "text": "prepare_text",
 }

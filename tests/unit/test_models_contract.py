@@ -53,6 +53,15 @@ SPECS = {
     "transformer shared": ModelSpec(
         "transformer", replace(TRANSFORMER, norm="pre", embeddings="shared_tied"), TARGET_VOCAB, TARGET_VOCAB
     ),
+    "transformer entered otherwise": ModelSpec(
+        "transformer",
+        replace(TRANSFORMER, norm_embeddings=True, max_positions=31, scale_embeddings=False, activation="gelu"),
+        SOURCE_VOCAB,
+        TARGET_VOCAB,
+    ),
+    "transformer fairseq": ModelSpec(
+        "transformer", replace(TRANSFORMER, sinusoids="fairseq", norm="pre"), SOURCE_VOCAB, TARGET_VOCAB
+    ),
     "transformer calibrated": ModelSpec("calibrated", CALIBRATED, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm ding": ModelSpec("lstm", DING, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm snell": ModelSpec("lstm", SNELL, SOURCE_VOCAB, TARGET_VOCAB, source_begin=True),

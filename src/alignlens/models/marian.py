@@ -202,5 +202,7 @@ def _check_positions(model: Transformer, tensors: Mapping[str, Tensor]) -> None:
     """Raises if a checkpoint has other positions than sinusoids."""
     for side in ("encoder", "decoder"):
         stored = tensors.get(f"{side}.embed_positions.weight")
-        if stored is not None and not torch.allclose(stored.float(), model.positions(0, len(stored)), atol=1e-4):
+        if stored is not None and not torch.allclose(
+            stored.float(), model.source_entry.positions(0, len(stored)), atol=1e-4
+        ):
             raise ValueError(f"{side}.embed_positions are no sinusoids")

@@ -36,9 +36,16 @@ def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
     if not isinstance(model, Transformer) or type(model) is not Transformer:
         raise ConfigError(f"only Transformers can be exported to Marian, not {spec.architecture}.")
     settings = cast("TransformerSettings", spec.settings)
-    if settings.norm != "post" or spec.source_begin:
-        what = "norms before the layers (norm: pre)" if settings.norm != "post" else "a begin symbol before the source"
-        raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
+    for found, what in (
+        (settings.norm != "post", "norms before the layers (norm: pre)"),
+        (spec.source_begin, "a begin symbol before the source"),
+        (settings.max_positions is not None, "learned positions"),
+        (settings.sinusoids == "fairseq", "positions that count from 2"),
+        (settings.norm_embeddings, "normalised embeddings"),
+        (not settings.scale_embeddings, "embeddings that are not scaled"),
+    ):
+        if found:
+            raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
     return model
 
 

@@ -48,7 +48,7 @@ class ArchitectureSettings:
 
 @dataclass(frozen=True)
 class TransformerSettings(ArchitectureSettings):
-    """Vaswani et al. 2017, with sinusoidal positions; ``norm`` says where layer norms stand."""
+    """Vaswani et al. 2017; ``norm`` says where layer norms stand."""
 
     dim: int = setting(256, "Width of token vectors and layers; even.", Limits(2, 16384), _WIDTH[1])
     ffn: int = setting(
@@ -63,9 +63,20 @@ class TransformerSettings(ArchitectureSettings):
         "post", "Layer norms after each residual sum (post), or before each layer and at the end (pre)."
     )
     activation: Literal["relu", "swish", "gelu"] = setting("relu", "Inside the feed-forward layers.")
-    sinusoids: Literal["interleaved", "halves"] = setting(
-        "interleaved", "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves)."
+    sinusoids: Literal["interleaved", "halves", "fairseq"] = setting(
+        "interleaved",
+        "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves; fairseq, which "
+        "counts from 2 and has other wavelengths).",
     )
+    max_positions: int | None = setting(
+        None,
+        "Longest sentence, in pieces with its symbols, that learned positions exist for; null for sinusoids, which "
+        "have no end.",
+        Limits(2, 100000),
+        "a table has a row for each",
+    )
+    scale_embeddings: bool = setting(True, "Whether token vectors are multiplied by the root of dim.")
+    norm_embeddings: bool = setting(False, "Whether a layer norm follows token vectors with their positions.")
     dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", _SHARE)
     attention_dropout: float = setting(0.0, "Dropout on attention weights.", _SHARE)
     activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", _SHARE)
@@ -76,6 +87,11 @@ class TransformerSettings(ArchitectureSettings):
             raise ConfigError(f"model.heads: {self.heads} heads do not divide dim {self.dim} evenly.")
         if self.dim % 2:
             raise ConfigError(f"model.dim: sinusoidal positions need an even number, not {self.dim}.")
+
+    @property
+    def positions(self) -> int | None:
+        """Those that were learned; sinusoids have no end."""
+        return self.max_positions
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from alignlens.corpora.symbols import PLAIN, Frame
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.limits import Limits
 from alignlens.io.typed import setting
@@ -298,13 +299,19 @@ class ModelSpec:
     source_vocab: int
     target_vocab: int
     source_begin: bool = False  # whether source sentences start with BEGIN (Snell et al.); they always end with END
+    frame: Frame = PLAIN  # what is read in the places of BEGIN
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
-        return asdict(self)
+        found = asdict(self)
+        if self.frame == PLAIN:  # Folders of models that were trained here have never had it.
+            del found["frame"]
+        return found
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> ModelSpec:
         """Returns the spec of plain data."""
         settings = architecture_settings(content["architecture"], content["settings"])
-        return cls(**{**content, "settings": settings})
+        frame = content.get("frame")
+        framed = {} if frame is None else {"frame": Frame(**{**frame, "target": tuple(frame["target"])})}
+        return cls(**{**content, "settings": settings, **framed})

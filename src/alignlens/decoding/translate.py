@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from alignlens.corpora.batches import ordered_batches
+from alignlens.corpora.symbols import PLAIN
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.hypothesis import NOTHING
 from alignlens.decoding.sampling import sample
@@ -22,8 +23,8 @@ from alignlens.io.checksum import sha256_of
 from alignlens.io.documents import read_json, taking
 from alignlens.io.seals import verify
 from alignlens.models.checkpoint import load_model
-from alignlens.models.hub import foreign_folder, is_foreign
-from alignlens.models.marian import load_marian
+from alignlens.models.hub import is_foreign, load_foreign
+from alignlens.subwords.byte_level import BYTE_LEVEL, ByteLevelSegmenter
 from alignlens.subwords.spans import Segmenter, line_of
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
 
@@ -68,6 +69,7 @@ def decode(
     budget = max(1, tokens // settings.rows)
     device = next(model.parameters()).device
     for batch in ordered_batches(store, None, tokens=budget, source_begin=source_begin, indices=filled):
+        batch = batch.framed(model.frame)
         source, mask = (torch.from_numpy(array).to(device) for array in (batch.source, batch.source_mask))
         numbers = batch.indices.tolist()
         if isinstance(settings, BeamSettings):
@@ -129,18 +131,18 @@ class TrainedModel:
     @cached_property
     def checksum(self) -> str:
         """SHA-256 of weights and both subword models, wherever the folder is."""
-        files = (sha256_of(self.weights), self.source.checksum, self.target.checksum)
+        files = [sha256_of(self.weights), self.source.checksum, self.target.checksum]
+        if self.spec.frame != PLAIN:  # The same weights are another model for other languages.
+            files.append(repr(self.spec.frame))
         return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
     @classmethod
     def _foreign(cls, name: Path, weights: str) -> Self:
         if weights != "weights":
             raise ConfigError(f"--weights {weights}: {name} has one checkpoint only. Leave the option out.")
-        folder = foreign_folder(name)
-        found = load_marian(folder)
-        source = VocabularySegmenter.of(folder / "source.spm", found.source.pieces)
-        target = VocabularySegmenter.of(folder / "target.spm", found.target.pieces)
-        return cls(folder, found.model, found.spec, source, target, found.weights)
+        found, folder = load_foreign(name)
+        sides = found.source_segmenter, found.target_segmenter
+        return cls(folder, found.model, found.spec, *sides, found.weights)
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""
@@ -148,7 +150,7 @@ class TrainedModel:
 
     def target_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to explain or to score."""
-        return given.pieces(self.target, 1, self.model.longest)
+        return given.pieces(self.target, 1, self.model.longest_target)
 
     def text(self, ids: Iterable[int]) -> str:
         """Returns the line that target ids spell, with the words that ``word_of_piece`` counts."""
@@ -160,7 +162,9 @@ def _segmenter(path: Path, vocabulary: Path) -> Segmenter:
     if not vocabulary.is_file():
         return Segmenter.load(path)
     content = read_json(vocabulary, _IMPORT)
+    verify(path)
+    if content.get("kind") == BYTE_LEVEL:
+        return ByteLevelSegmenter.read(path)
     with taking(vocabulary, _IMPORT):
         pieces = [str(piece) for piece in content["pieces"]]
-    verify(path)
     return VocabularySegmenter.of(path, pieces)

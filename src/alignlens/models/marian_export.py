@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import ConfigError
-from alignlens.models.marian import layer_names
+from alignlens.models.families.filling import layer_names
 from alignlens.models.settings import TransformerSettings
 from alignlens.models.transformer import Transformer
 

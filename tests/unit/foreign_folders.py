@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import sentencepiece
 import torch
 from marian_folder import spoken
+from safetensors.torch import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     BartConfig,
@@ -19,6 +20,10 @@ from transformers import (
     M2M100ForConditionalGeneration,
     MBartConfig,
     MBartForConditionalGeneration,
+    MT5Config,
+    MT5ForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 from alignlens.models.families.languages import M2M100, MBART, MBART_50, NLLB
@@ -142,10 +147,62 @@ def mbart_50(folder: Path, **changes: Any) -> Written:
     return Written(saved(folder, MBartForConditionalGeneration(config)), [source], [2], [2, target], "#en_XX-sv_SE")
 
 
+_T5_SIZES: dict[str, Any] = {
+    "d_model": 16,
+    "d_kv": 6,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_decoder_layers": 3,
+    "num_heads": 2,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 6,
+    "decoder_start_token_id": 0,
+    "initializer_factor": 1.5,
+}
+
+
+def _t5_subwords(folder: Path) -> int:
+    """Returns how many rows a table has: one for each piece, and a hundred for what was masked, and more."""
+    pieces = subwords(folder / "spiece.model", "unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    _tokenizer(folder, tokenizer_class="T5Tokenizer")
+    torch.manual_seed(5)
+    return pieces + 100 + 7
+
+
+def t5(folder: Path, **changes: Any) -> Written:
+    """Writes a T5 folder."""
+    config = T5Config(**{**_T5_SIZES, "vocab_size": _t5_subwords(folder), **changes})
+    return Written(saved(folder, T5ForConditionalGeneration(config)), [], [1], [0], "")
+
+
+def t5_gated(folder: Path, **changes: Any) -> Written:
+    """Writes the folder of a later T5, whose output layer has weights of its own."""
+    more = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    config = T5Config(**{**_T5_SIZES, **more, "vocab_size": _t5_subwords(folder), **changes})
+    saved(folder, T5ForConditionalGeneration(config))
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"] = 0.3 * torch.randn_like(tensors["shared.weight"])
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    content = json.loads((folder / "config.json").read_text())
+    del content["scale_decoder_outputs"]
+    (folder / "config.json").write_text(json.dumps({**content, "tie_word_embeddings": False}))
+    return Written(T5ForConditionalGeneration.from_pretrained(folder).eval(), [], [1], [0], "")
+
+
+def mt5(folder: Path, **changes: Any) -> Written:
+    """Writes an mT5 folder."""
+    # Its output is not scaled: larger weights would leave single precision nothing to compare.
+    config = MT5Config(**{**_T5_SIZES, "initializer_factor": 0.4, "vocab_size": _t5_subwords(folder), **changes})
+    return Written(saved(folder, MT5ForConditionalGeneration(config)), [], [1], [0], "")
+
+
 WRITERS: dict[str, Callable[..., Written]] = {
     "bart": bart,
     "m2m100": m2m100,
     "nllb": nllb,
     "mbart": mbart,
     "mbart_50": mbart_50,
+    "t5": t5,
+    "t5_gated": t5_gated,
+    "mt5": mt5,
 }

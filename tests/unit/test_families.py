@@ -146,7 +146,7 @@ def test_gradients_are_those_of_autograd_through_transformers(case: Case) -> Non
             log_p = logits[step].log_softmax(-1)[label]
             (gradient,) = torch.autograd.grad(log_p, vectors, retain_graph=True)
             expected = case.columns((gradient * vectors).sum(-1)[0].detach())
-            np.testing.assert_allclose(found["grad_input"][step], expected.numpy(), atol=1e-4)
+            np.testing.assert_allclose(found["grad_input"][step], expected.numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_the_engine_is_the_fast_one_for_what_became_a_transformer(case: Case) -> None:
@@ -155,7 +155,7 @@ def test_the_engine_is_the_fast_one_for_what_became_a_transformer(case: Case) ->
 
 
 def test_every_method_gives_scores_of_pieces_and_end(case: Case) -> None:
-    names = [*EVERY, "alti", "value_zeroing", "lrp"] if isinstance(case.ours.model, Transformer) else EVERY
+    names = [*EVERY, "alti", "value_zeroing", *(["lrp"] if isinstance(case.ours.model, Transformer) else [])]
     methods = parse_all(names)
     read, written = case.read(SOURCES), case.written(TARGETS)
     begin = case.ours.spec.source_begin
@@ -206,6 +206,7 @@ def test_translations_are_those_of_transformers(case: Case) -> None:
         bad_words_ids=never,
         forced_bos_token_id=None,
         forced_eos_token_id=None,
+        use_cache=False,  # T5 cannot cache with a decoder deeper than its encoder
     )[0].tolist()
     begin = case.ours.spec.source_begin
     (found,) = translate(case.ours.model, [read], BeamSettings(beam=1, max_ratio=1.0, max_offset=8), source_begin=begin)

@@ -28,7 +28,7 @@ def test_gradients_equal_automatic_ones(norm: str, layers: tuple[int, int], dim:
         torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("activation", ["swish", "gelu"])
+@pytest.mark.parametrize("activation", ["swish", "gelu", "gelu_tanh"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_slopes_of_other_activations(norm: str, activation: str) -> None:
     model, everything = model_of(norm, activation=activation, sinusoids="halves"), wanted_sets()["everything"]

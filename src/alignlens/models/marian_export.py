@@ -67,7 +67,7 @@ def marian_config(spec: ModelSpec) -> dict[str, Any]:
         "decoder_layers": settings.decoder_layers,
         "num_hidden_layers": settings.encoder_layers,
         **sides,
-        "activation_function": settings.activation,
+        "activation_function": "gelu_new" if settings.activation == "gelu_tanh" else settings.activation,
         "dropout": settings.dropout,
         "attention_dropout": settings.attention_dropout,
         "activation_dropout": settings.activation_dropout,

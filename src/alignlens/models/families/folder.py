@@ -33,11 +33,12 @@ CONFIG = "config.json"
 ADVICE = "Fetch the folder of the model again."
 UNKNOWN = "<unk>"
 #: Their names of activations, and ours.
-_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu"]] = {
+_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu", "gelu_tanh"]] = {
     "swish": "swish",
     "silu": "swish",
     "relu": "relu",
     "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
 }
 
 
@@ -117,7 +118,7 @@ def check_sides(config: Mapping[str, Any], path: Path) -> None:
             raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
 
 
-def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu"]:
+def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu", "gelu_tanh"]:
     """Returns our name of an activation."""
     name = config["activation_function"]
     if name not in _ACTIVATIONS:

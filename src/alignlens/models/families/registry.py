@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from alignlens.models.families import bart, m2m100, marian, mbart
+from alignlens.models.families import bart, m2m100, marian, mbart, t5
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,4 +25,6 @@ FAMILIES = {
     "bart": Family("BART", bart.load),
     "mbart": Family("mBART", mbart.load),
     "m2m_100": Family("M2M100 and NLLB", m2m100.load),
+    "t5": Family("T5", t5.load),
+    "mt5": Family("mT5", t5.load),
 }

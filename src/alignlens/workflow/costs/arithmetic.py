@@ -20,7 +20,7 @@ from alignlens.models.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alignlens.models.settings import ArchitectureSettings
+    from alignlens.models.base_settings import ArchitectureSettings
 
 #: Units of a feed-forward net that backward passes of a trained Transformer go through (docs/performance.md).
 _OPEN_UNITS = 0.06

@@ -357,3 +357,28 @@ def test_loading_does_not_import_transformers(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not re.search("Traceback", done.stderr)
+
+
+@pytest.mark.parametrize("family", ["m2m100", "mbart", "bart"])
+def test_mask_nets_are_trained_for_an_imported_model(family: str, tmp_path: Path) -> None:
+    case = Case(tmp_path / family, WRITERS[family])
+    import_model(case.ours, tmp_path / "model")
+    lines = spoken(1, 40)
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("\n".join(lines) + "\n")
+    text = ["--source", tmp_path / "source", "--target", tmp_path / "target"]
+    places = ["--work", tmp_path / "work", "--out", tmp_path / "masks"]
+    done = run("masks", "--model", tmp_path / "model", *text, *places, "--settings", '{"updates": 3}')
+    assert done.returncode == 0, done.stderr
+    links = run("align", "--model", tmp_path / "model", "--method", "mask", *text, "--masks", tmp_path / "masks")
+    assert links.returncode == 0, links.stderr
+    assert len(links.stdout.splitlines()) == len(lines)
+    # What was trained computes what the model does: as often as it was told, and with its frame.
+    curves = (tmp_path / "masks" / "curves.csv").read_text().splitlines()
+    last = dict(zip(curves[0].split(","), curves[-1].split(","), strict=True))
+    held_out = lines[-(len(lines) // 10) :]
+    ids = case.read(held_out), case.written(held_out)
+    forced = force_all(
+        case.ours.model, *ids, vocabulary=case.ours.spec.target_vocab, source_begin=case.ours.spec.source_begin
+    )
+    assert float(last["dev_loss"]) == pytest.approx(forced.summary()["loss"], abs=1e-4)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-#: What a list of pieces says of these.
-BYTE_LEVEL = "byte_level"
 _ADVICE = "Fetch the folder of the model again."
 _MISSING = "the package tokenizers is not installed, which splits the text of this model."
 _INSTALL = "Install it with: pip install 'alignlens[encoders]'."

@@ -52,11 +52,11 @@ class Written(NamedTuple):
     name: str  # what follows the folder in the name of the model
 
 
-def subwords(path: Path, kind: str = "bpe", **options: Any) -> int:
+def subwords(path: Path, kind: str = "bpe", lines: list[str] | None = None, **options: Any) -> int:
     """Returns how many pieces there are after writing a SentencePiece model."""
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(spoken(1)),
+        sentence_iterator=iter(spoken(1) if lines is None else lines),
         model_writer=written,
         model_type=kind,
         vocab_size=160,

@@ -16,7 +16,7 @@ import torch
 
 pytest.importorskip("transformers", reason="the Hugging Face library is not installed")
 pytest.importorskip("tokenizers", reason="the library of Hugging Face tokenizers is not installed")
-from foreign_folders import WRITERS, Written, bart, nllb
+from foreign_folders import WRITERS, Written, bart, nllb, subwords
 from marian_folder import LINES, spoken
 from transformers import AutoTokenizer
 
@@ -273,6 +273,11 @@ def configured(**changes: Any) -> Any:
     return change
 
 
+def of_another_model(place: Path) -> None:
+    """Puts the subwords of another text there."""
+    subwords(place / "sentencepiece.bpe.model", lines=[f"{word} zzyx qqvw" for word in ("xkcd", "wvut", "yzqx")] * 40)
+
+
 def nothing(place: Path) -> None:
     """Leaves a folder as it is."""
 
@@ -304,6 +309,11 @@ def nothing(place: Path) -> None:
         ("t5", "", configured(num_layers=1), "encoder.block.1 is in no layer"),
         ("t5", "", configured(vocab_size=100), "no row is left beside the"),
         ("t5_gated", "", configured(d_kv=7), "expected"),
+        ("m2m100", "#de-fr", of_another_model, "most of its pieces are not in the vocabulary of this model"),
+        ("nllb", "#eng_Latn-fra_Latn", configured(vocab_size=200), "they belong to another model"),
+        ("mbart", "#en_XX-ro_RO", configured(vocab_size=2000), "they belong to another model"),
+        ("t5", "", configured(vocab_size=5000), "they belong to another model"),
+        ("bart", "", configured(vocab_size=300), "they belong to another model"),
         ("bart", "", configured(model_type="pegasus"), f"those that are: {', '.join(SUPPORTED)}"),
     ],
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+_LEAST_KNOWN = 0.5  # of the pieces of a SentencePiece model, which its vocabulary may have been cut down from
 _ADVICE = "Fetch the folder of the model again."
 #: How Marian models with several target languages are told which: a word of its own before the source.
 _LANGUAGE = re.compile(r">>\S+<<")
@@ -38,6 +39,10 @@ class VocabularySegmenter(Segmenter):
         self._id_of = {piece: number for number, piece in enumerate(self._vocabulary)}
         if MARK not in self._id_of:
             raise InputError(f"the vocabulary of this model has no piece {MARK!r}; not supported.", path)
+        own: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        if sum(piece in self._id_of for piece in own) < _LEAST_KNOWN * len(own):
+            problem = "most of its pieces are not in the vocabulary of this model; it belongs to another one."
+            raise InputError(problem, path, advice=_ADVICE)
         # Pieces are known by their numbers, so both files count.
         listed = hashlib.sha256("\n".join(self._vocabulary).encode()).hexdigest()
         self.checksum = hashlib.sha256(f"{self.checksum} {listed}".encode()).hexdigest()

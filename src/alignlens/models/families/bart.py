@@ -52,7 +52,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     if UNKNOWN not in row_of:
         raise InputError(f"{UNKNOWN!r} is missing.", tokenizer, advice=ADVICE)
     piece_of = {row: piece for piece, row in row_of.items()}
-    vocabulary = Vocabulary.ordered(piece_of, control_rows(config, path, row_of[UNKNOWN]), size)
+    vocabulary = Vocabulary.filling(piece_of, control_rows(config, path, row_of[UNKNOWN]), size, tokenizer)
     with taking(path, ADVICE):
         frame = Frame(target=(vocabulary.number(start), BEGIN_ID))
     count = len(vocabulary.pieces)

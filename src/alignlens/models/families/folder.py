@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 ADVICE = "Fetch the folder of the model again."
 UNKNOWN = "<unk>"
+_MOST_UNNAMED = 1024  # rows without a piece: to make tables a round size, and to mark gaps in text (T5)
 #: Their names of activations, and ours.
 _ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu", "gelu_tanh"]] = {
     "swish": "swish",
@@ -57,11 +58,22 @@ class Vocabulary:
     rows: tuple[int, ...]
 
     @classmethod
-    def ordered(cls, piece_of: Mapping[int, str], control: tuple[int, int, int, int], size: int = 0) -> Self:
-        """Returns the rows of unknown, begin, end and padding first, then all others.
+    def filling(
+        cls, piece_of: Mapping[int, str], control: tuple[int, int, int, int], size: int, subwords: Path
+    ) -> Self:
+        """Returns all rows of tables of so many: those that have no piece are predicted as any other.
 
-        ``size`` is that of the tables: rows that have no piece are predicted as any other.
+        ``subwords`` is the file that the pieces come from.
         """
+        needed = max(piece_of, default=-1) + 1
+        if not needed <= size <= needed + _MOST_UNNAMED:
+            problem = f"its pieces ask for {needed} rows, but the model has {size}; they belong to another model."
+            raise InputError(problem, subwords, advice=ADVICE)
+        return cls.ordered(piece_of, control, size)
+
+    @classmethod
+    def ordered(cls, piece_of: Mapping[int, str], control: tuple[int, int, int, int], size: int = 0) -> Self:
+        """Returns the rows of unknown, begin, end and padding first, then all others; there may be more than pieces."""
         unnamed = {row: f"<unused{row}>" for row in range(size) if row not in piece_of}
         rest = sorted({*piece_of, *unnamed} - set(control))
         pieces = (UNKNOWN, "<s>", "</s>", "<pad>", *(piece_of.get(row) or unnamed[row] for row in rest))

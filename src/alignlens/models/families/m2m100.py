@@ -53,7 +53,8 @@ def load(folder: Path, languages: Languages) -> Imported:
         if unknown is None:
             raise KeyError(UNKNOWN)
     source, target = told_languages(folder, languages, row_of)
-    vocabulary = Vocabulary.ordered(piece_of, control_rows(config, path, unknown), size)
+    subwords = listed if listed.is_file() else folder / SUBWORDS
+    vocabulary = Vocabulary.filling(piece_of, control_rows(config, path, unknown), size, subwords)
     frame = Frame(
         source=vocabulary.number(source),
         source_last=says(folder, "legacy_behaviour") is True,  # an early NLLB tokenizer

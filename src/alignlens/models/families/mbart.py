@@ -35,7 +35,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     fifty = "50" in tokenizer_class(folder) or size > len(pieces) + len(MBART_50)
     codes = MBART_50 if fifty else MBART
     piece_of = with_added(fairseq_pieces(pieces, codes), folder)
-    vocabulary = Vocabulary.ordered(piece_of, control_rows(config, path, _UNKNOWN_ROW), size)
+    vocabulary = Vocabulary.filling(piece_of, control_rows(config, path, _UNKNOWN_ROW), size, folder / SUBWORDS)
     known = {piece: row for row, piece in piece_of.items()}
     key = "forced_bos_token_id" if fifty else "decoder_start_token_id"
     rows = told_languages(folder, languages, {code: known[code] for code in codes if code in known}, key)

@@ -115,7 +115,7 @@ def _vocabulary(folder: Path, config: Mapping[str, Any], path: Path) -> tuple[Vo
     piece_of = with_added(dict(enumerate(pieces)), folder)
     # It has no symbol of its own for BEGIN, which is never read, and never predicted in a translation: as the last row.
     control = (pieces.index(UNKNOWN), size - 1, end, padding)
-    vocabulary = Vocabulary.ordered(piece_of, control, size)
+    vocabulary = Vocabulary.filling(piece_of, control, size, folder / SUBWORDS)
     return vocabulary, vocabulary.number(int(config.get("decoder_start_token_id", padding)))
 
 

@@ -48,7 +48,7 @@ class PlainTorch:
 
     def __init__(self, settings: TransformerSettings, vocab: int, ours: Transformer) -> None:
         self.scale, self.dropout = math.sqrt(settings.dim), settings.dropout
-        self.positions = ours.positions.table.clone()
+        self.positions = ours.source_entry.positions.table.clone()
         self.core = nn.Transformer(
             settings.dim,
             settings.heads,

@@ -24,9 +24,10 @@ from alignlens.attribution.registry import parse
 from alignlens.corpora.symbols import PADDING_ID
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.settings import BeamSettings
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.registry import build
-from alignlens.models.settings import ARCHITECTURES, ArchitectureSettings, ModelSpec, architecture_settings
+from alignlens.models.settings import ARCHITECTURES, ModelSpec, architecture_settings
 from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 from alignlens.training.presets import Presets
 from alignlens.workflow.costs.arithmetic import passes

@@ -11,9 +11,10 @@ from torch import Tensor
 from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import Method
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.contract import Decoded, Memory
 from alignlens.models.registry import build
-from alignlens.models.settings import ArchitectureSettings, CalibratedSettings, ModelSpec, TransformerSettings
+from alignlens.models.settings import CalibratedSettings, ModelSpec, TransformerSettings
 from alignlens.models.transformer import Transformer
 
 VOCABULARY = 13

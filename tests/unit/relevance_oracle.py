@@ -95,7 +95,8 @@ class Oracle:
 
 def transformer(model: torch.nn.Module, oracle: Oracle, source: Tensor, prefix: Tensor, token: int) -> list[Tensor]:
     """Returns the relevance of source vectors (source, dim) and prefix vectors for the score of a token after them."""
-    states = source + model.positions(0, len(source))
+    placed = model.source_entry.placed(source[None])[0]
+    states = model.source_entry.norm(placed)
     encoder = []
     for layer in model.encoder:
         kept = [states]
@@ -105,7 +106,8 @@ def transformer(model: torch.nn.Module, oracle: Oracle, source: Tensor, prefix: 
         encoder.append(kept)
     encoded = states
     memory = model.encoder_norm(states)
-    states = prefix + model.positions(0, len(prefix))
+    placed_prefix = model.target_entry.placed(prefix[None])[0]
+    states = model.target_entry.norm(placed_prefix)
     decoder = []
     for layer in model.decoder:
         kept = [states]
@@ -136,6 +138,13 @@ def transformer(model: torch.nn.Module, oracle: Oracle, source: Tensor, prefix: 
     for layer, kept in zip(reversed(model.encoder), reversed(encoder), strict=True):
         of_memory = _back(oracle, layer.feed_forward_branch, kept[1], of_memory, _Feed(oracle, layer.feed_forward))
         of_memory = _back(oracle, layer.own_branch, kept[0], of_memory, _Attention(oracle, layer.own, None))
+    if isinstance(model.source_entry.norm, torch.nn.LayerNorm):
+        of_memory = torch.stack(
+            [oracle.rule(model.source_entry.norm, (x,), r)[0] for x, r in zip(placed, of_memory, strict=True)]
+        )
+        of_prefix = torch.stack(
+            [oracle.rule(model.target_entry.norm, (x,), r)[0] for x, r in zip(placed_prefix, of_prefix, strict=True)]
+        )
     return [of_memory, of_prefix]
 
 

@@ -21,18 +21,12 @@ from alignlens.cli.main import main
 from alignlens.errors import ConfigError
 from alignlens.io.limits import Limits
 from alignlens.io.typed import setting
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.checkpoint import load_model
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.fconv import Fconv
 from alignlens.models.registry import build
-from alignlens.models.settings import (
-    ARCHITECTURES,
-    Architecture,
-    ArchitectureSettings,
-    FconvSettings,
-    ModelSpec,
-    architecture_settings,
-)
+from alignlens.models.settings import ARCHITECTURES, Architecture, FconvSettings, ModelSpec, architecture_settings
 from alignlens.results.protocol import ARCHITECTURES as LABELS
 from alignlens.workflow.costs.arithmetic import FORMULAS, weights
 from alignlens.workflow.costs.rates import Rates

@@ -147,7 +147,12 @@ def test_what_is_wrong_is_said_in_one_line(
         "name one encoder": [],
         "--source does not go with --encoder": [*folder, "--source", "single"],
         "--source missing": ["--model", str(model)],
-        "no self-attention; those that work: transformer": ["--model", "recurrent", "--source", "single"],
+        "architecture lstm; those that work: transformer": [
+            "--model",
+            "recurrent",
+            "--source",
+            "single",
+        ],
         "empty: no line with words": ["--model", str(model), "--source", "empty"],
     }
     for expected, arguments in cases.items():

@@ -10,10 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformer_cases import ROWS, TARGET, collected, inputs, model_of, wanted_sets
+from transformer_cases import ENTRIES, ROWS, TARGET, collected, inputs, model_of, wanted_sets
 
 from alignlens.attribution import native
 from alignlens.attribution.gradients import compiled
@@ -72,6 +73,19 @@ def test_gradients_and_products_equal_automatic_ones(
     passes = CompiledTransformerGradients(model.float())
     assert_close(collected(passes, chosen, dim, dtype=torch.float), gradients)
     assert_close(collected(passes, chosen, dim, along, dtype=torch.float), products)
+
+
+@pytest.mark.parametrize("wanted", ["everything", "few rows"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_other_entries_of_token_vectors(entry: dict[str, Any], norm: str, wanted: str, dirty_memory: None) -> None:
+    model, chosen = model_of(norm, (2, 3), 64, 2, **entry), wanted_sets()[wanted]
+    along = torch.randn_like(inputs(64)[0])
+    exact = AutogradGradients(model)
+    gradients, products = collected(exact, chosen, 64), collected(exact, chosen, 64, along)
+    passes = CompiledTransformerGradients(model.float())
+    assert_close(collected(passes, chosen, 64, dtype=torch.float), gradients)
+    assert_close(collected(passes, chosen, 64, along, dtype=torch.float), products)
 
 
 @pytest.mark.parametrize("dim", [64, 24])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from transformer_cases import ROWS, TARGET, collected, inputs, model_of, wanted_sets
+from transformer_cases import ENTRIES, ROWS, TARGET, collected, inputs, model_of, wanted_sets
 
 from alignlens.attribution.gradients.autograd import AutogradGradients
 from alignlens.attribution.gradients.choice import source_gradients
@@ -26,7 +28,7 @@ def test_gradients_equal_automatic_ones(norm: str, layers: tuple[int, int], dim:
         torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("activation", ["swish", "gelu"])
+@pytest.mark.parametrize("activation", ["swish", "gelu", "gelu_tanh"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_slopes_of_other_activations(norm: str, activation: str) -> None:
     model, everything = model_of(norm, activation=activation, sinusoids="halves"), wanted_sets()["everything"]
@@ -52,9 +54,25 @@ def test_products_equal_gradients_times_vectors(
         torch.testing.assert_close(value, product, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("wanted", ["everything", "few rows"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_forward_pass_is_the_model_s(norm: str) -> None:
-    model = model_of(norm)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_other_entries_of_token_vectors(entry: dict[str, Any], norm: str, wanted: str) -> None:
+    """With few starts products go all the way down, with many the lowest layer is gone through forwards."""
+    model, chosen = model_of(norm, **entry), wanted_sets()[wanted]
+    passes, along = TransformerGradients(model), torch.randn_like(inputs(16)[0])
+    expected = collected(AutogradGradients(model), chosen, 16)
+    products = collected(passes, chosen, 16, along)
+    for pair, gradient in collected(passes, chosen, 16).items():
+        torch.testing.assert_close(gradient, expected[pair], rtol=0, atol=1e-10)
+        product = (expected[pair] * along[pair[0]]).sum(-1)
+        torch.testing.assert_close(products[pair], product, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("entry", [{}, *ENTRIES])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_forward_pass_is_the_model_s(norm: str, entry: dict[str, Any]) -> None:
+    model = model_of(norm, **entry)
     vectors, mask, prefix, _ = inputs(16)
     with torch.no_grad():
         found = TransformerGradients(model).forward(vectors, mask, prefix)

@@ -19,7 +19,8 @@ BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
     "corpora.registry", "corpora.settings", "subwords.settings", "alignment.extractions", "alignment.symmetrizations",
-    "aligners.registry", "aligners.settings", "metrics.settings", "models.settings", "decoding.settings",
+    "aligners.registry", "aligners.settings", "metrics.settings", "models.base_settings",
+    "models.settings", "decoding.settings",
     "training.settings", "training.presets", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
     "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",

@@ -13,10 +13,10 @@ from alignlens.attribution.registry import METHODS, parse, parse_all
 from alignlens.attribution.spec import GRADIENT, NOISE, PATH, GradientPasses, MethodSpec, Reading
 from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.contract import Seq2Seq
 from alignlens.models.registry import build
 from alignlens.models.settings import (
-    ArchitectureSettings,
     BagOfWordsSettings,
     CalibratedSettings,
     FconvSettings,

@@ -25,10 +25,15 @@ from alignlens.decoding.given import Given
 from alignlens.decoding.settings import BeamSettings
 from alignlens.decoding.translate import TrainedModel, translate
 from alignlens.errors import AlignlensError, ConfigError, InputError
-from alignlens.models.marian import load_marian
+from alignlens.models.families.folder import Imported, Languages
+from alignlens.models.families.marian import load
 from alignlens.subwords.spans import word_of_piece
 
 LENGTHS = (7, 4)
+
+
+def load_marian(folder: Path) -> Imported:
+    return load(folder, Languages())
 
 
 @pytest.fixture(scope="module")

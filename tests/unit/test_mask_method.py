@@ -64,7 +64,7 @@ def by_hand(model: Transformer, masks: Calibrated, source: list[int], target: li
         vectors = model.embed_source(torch.tensor([[*source, END_ID]]))
         visible = torch.ones(1, vectors.shape[1], dtype=torch.bool)
         memory = model.encode(vectors, visible)
-        states = model._place(model.embed_target(torch.tensor([[BEGIN_ID, *target]])))
+        states = model.target_entry(model.embed_target(torch.tensor([[BEGIN_ID, *target]])))
         rows, columns = states.shape[1], vectors.shape[1]
         backwards = torch.ones(rows, rows, dtype=torch.bool).tril()
         found = np.zeros((SETTINGS.decoder_layers, SETTINGS.heads, rows, columns))

@@ -14,16 +14,11 @@ from torch.nn import functional
 
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import ConfigError
+from alignlens.models.base_settings import Sharing
 from alignlens.models.contract import Memory, Seq2Seq, length_mask, parameter_count
 from alignlens.models.registry import build
-from alignlens.models.settings import (
-    CalibratedSettings,
-    FconvSettings,
-    LstmSettings,
-    ModelSpec,
-    Sharing,
-    TransformerSettings,
-)
+from alignlens.models.settings import CalibratedSettings, FconvSettings, LstmSettings, ModelSpec, TransformerSettings
+from alignlens.models.t5_settings import T5Settings
 
 SOURCE_VOCAB, TARGET_VOCAB = 23, 29
 FIRST_PIECE = PADDING_ID + 1
@@ -43,6 +38,8 @@ SNELL = LstmSettings(
     output_dropout=0.0,
 )
 FCONV = FconvSettings(dim=5, hidden=7, encoder_layers=2, decoder_layers=2, max_positions=31)
+FIRST_T5 = T5Settings(dim=10, ffn=13, heads=5, head_dim=3, encoder_layers=2, decoder_layers=3, distances=6, farthest=4)
+LATER_T5 = replace(FIRST_T5, embeddings="tied", activation="gelu_tanh", gated=True, scale_output=False)
 
 SPECS = {
     "transformer post": ModelSpec("transformer", TRANSFORMER, SOURCE_VOCAB, TARGET_VOCAB),
@@ -53,9 +50,20 @@ SPECS = {
     "transformer shared": ModelSpec(
         "transformer", replace(TRANSFORMER, norm="pre", embeddings="shared_tied"), TARGET_VOCAB, TARGET_VOCAB
     ),
+    "transformer entered otherwise": ModelSpec(
+        "transformer",
+        replace(TRANSFORMER, norm_embeddings=True, max_positions=31, scale_embeddings=False, activation="gelu"),
+        SOURCE_VOCAB,
+        TARGET_VOCAB,
+    ),
+    "transformer fairseq": ModelSpec(
+        "transformer", replace(TRANSFORMER, sinusoids="fairseq", norm="pre"), SOURCE_VOCAB, TARGET_VOCAB
+    ),
     "transformer calibrated": ModelSpec("calibrated", CALIBRATED, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm ding": ModelSpec("lstm", DING, SOURCE_VOCAB, TARGET_VOCAB),
     "lstm snell": ModelSpec("lstm", SNELL, SOURCE_VOCAB, TARGET_VOCAB, source_begin=True),
+    "t5": ModelSpec("t5", FIRST_T5, SOURCE_VOCAB, TARGET_VOCAB),
+    "t5 gated": ModelSpec("t5", LATER_T5, SOURCE_VOCAB, TARGET_VOCAB),
     "fconv": ModelSpec("fconv", FCONV, SOURCE_VOCAB, TARGET_VOCAB),
 }
 TRANSFORMERS = [name for name in SPECS if name.startswith("transformer")]
@@ -342,6 +350,8 @@ def larger(spec: ModelSpec) -> ModelSpec:
     settings = spec.settings
     if isinstance(settings, TransformerSettings):
         settings = replace(settings, dim=30, ffn=61, dropout=0.0)
+    elif isinstance(settings, T5Settings):
+        settings = replace(settings, dim=30, ffn=61, head_dim=8, dropout=0.0)
     elif isinstance(settings, LstmSettings):
         settings = replace(settings, dim=47, hidden=47, layer_dropout=0.0, output_dropout=0.0)
     else:

@@ -15,17 +15,11 @@ from alignlens.attribution.corpus import attribute
 from alignlens.attribution.registry import parse, parse_all
 from alignlens.attribution.statistics import Statistics
 from alignlens.corpora.symbols import BEGIN_ID, END_ID
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.contract import Memory, Seq2Seq, length_mask
 from alignlens.models.lstm import Lstm
 from alignlens.models.registry import build
-from alignlens.models.settings import (
-    ArchitectureSettings,
-    BagOfWordsSettings,
-    FconvSettings,
-    LstmSettings,
-    ModelSpec,
-    TransformerSettings,
-)
+from alignlens.models.settings import BagOfWordsSettings, FconvSettings, LstmSettings, ModelSpec, TransformerSettings
 
 VOCABULARY = 13
 SNELL = LstmSettings(dim=10, hidden=10, bidirectional=True, input_feeding=False, output="two_layer", encoder_layers=2)

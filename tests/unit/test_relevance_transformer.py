@@ -57,10 +57,13 @@ SOURCE, PREFIX = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[1, 5, 9]])
 ALL = torch.ones_like(SOURCE, dtype=torch.bool)
 
 
+@pytest.mark.parametrize("entry", [{}, {"norm_embeddings": True, "max_positions": 5, "scale_embeddings": False}])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_all_steps_at_once_equal_one_step_and_one_module_at_a_time(norm: str, settings: AlphaBetaSettings) -> None:
-    model = network(norm)
+def test_all_steps_at_once_equal_one_step_and_one_module_at_a_time(
+    norm: str, settings: AlphaBetaSettings, entry: dict[str, object]
+) -> None:
+    model = network(norm, **entry)
     tokens = torch.tensor([[3, 7, 12]])
     together = found(model, AlphaBeta(settings), SOURCE, ALL, PREFIX, tokens)
     source, prefix = model.embed_source(SOURCE)[0].detach(), model.embed_target(PREFIX)[0].detach()
@@ -71,10 +74,10 @@ def test_all_steps_at_once_equal_one_step_and_one_module_at_a_time(norm: str, se
         assert torch.count_nonzero(together.prefix[step + 1 :, 0, step]) == 0
 
 
-@pytest.mark.parametrize(("norm", "alpha"), list(product(("pre", "post"), (1.0, 0.5))))
-def test_relevance_is_conserved_and_never_negative(norm: str, alpha: float) -> None:
+@pytest.mark.parametrize(("norm", "alpha", "normed"), list(product(("pre", "post"), (1.0, 0.5), (False, True))))
+def test_relevance_is_conserved_and_never_negative(norm: str, alpha: float, normed: bool) -> None:
     # In very narrow heads all numbers may be negative, and then nothing is handed on.
-    rules, model = AlphaBeta(AlphaBetaSettings(alpha)), network(norm, dim=32, ffn=64)
+    rules, model = AlphaBeta(AlphaBetaSettings(alpha)), network(norm, dim=32, ffn=64, norm_embeddings=normed)
     relevance = found(model, rules, SOURCE, ALL, PREFIX)
     assert min(float(side.min()) for side in relevance) >= 0
     total = sum(by_token(side).sum(-1) for side in relevance)
@@ -118,8 +121,8 @@ def test_the_epsilon_rule_is_gradient_times_input_with_weights_and_deviations_he
                 parameter.zero_()
     tokens = torch.tensor([[3, 7, 12]])
     relevance = found(model, Epsilon(1e-13), SOURCE, ALL, PREFIX, tokens)
-    vectors = (model.embed_source(SOURCE) + model.positions(0, 4)).detach().requires_grad_()
-    read = (model.embed_target(PREFIX) + model.positions(0, 3)).detach().requires_grad_()
+    vectors = model.source_entry.placed(model.embed_source(SOURCE)).detach().requires_grad_()
+    read = model.target_entry.placed(model.embed_target(PREFIX)).detach().requires_grad_()
     for step in range(3):
         score = _held(model, vectors, read[:, : step + 1])[0, step] @ model.output.weight[tokens[0, step]]
         slopes = torch.autograd.grad(score, (vectors, read))

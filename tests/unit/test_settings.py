@@ -85,8 +85,14 @@ def test_defaults_fill_what_is_left_out(project: Path) -> None:
         ({"attribution": {"adaptive": 0.5}}, "config.attribution.adaptive: 0.5 must be less than 0.5"),
         ({"attribution": {"shards": 0}}, "config.attribution.shards: 0 must be at least 1"),
         ({"studies": {"ding2019": {"sigmas": [0]}}}, r"config.studies.ding2019.sigmas\[0\]: 0 must be more than 0"),
-        ({"tracking": {"uri": "http://me:secret@host:5000"}}, "config.tracking.uri: a configuration is no place for a password"),
-        ({"tracking": {"uri": "postgresql://host/db?password=secret"}}, "config.tracking.uri: a configuration is no place"),
+        (
+            {"tracking": {"uri": "http://me:secret@host:5000"}},
+            "config.tracking.uri: a configuration is no place for a password",
+        ),
+        (
+            {"tracking": {"uri": "postgresql://host/db?password=secret"}},
+            "config.tracking.uri: a configuration is no place",
+        ),
         ({"interval": {"level": 100}}, "config.interval.level: 100 must be less than 100"),
         ({"custom_datasets": {"mine": {"kind": "file", "pair": ["de", "en"]}}}, "config.custom_datasets.*mine.*'file'"),
     ],

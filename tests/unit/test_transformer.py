@@ -16,8 +16,9 @@ from alignlens.corpora.symbols import PADDING_ID
 from alignlens.models.attention import CrossAttention, SelfAttention
 from alignlens.models.contract import length_mask
 from alignlens.models.dropout import dropout
+from alignlens.models.positions import Sinusoids
 from alignlens.models.settings import TransformerSettings
-from alignlens.models.transformer import Branch, FeedForward, Positions, Transformer
+from alignlens.models.transformer import Branch, FeedForward, Transformer
 
 SETTINGS = TransformerSettings(dim=6, ffn=7, heads=3, encoder_layers=2, decoder_layers=2)
 
@@ -148,7 +149,7 @@ def test_it_computes_what_slow_loops_compute(changes: dict[str, Any]) -> None:
 
 
 def test_positions_are_the_printed_waves() -> None:
-    table = Positions(6, "interleaved")(0, 7)
+    table = Sinusoids(6, "interleaved")(0, 7)
     assert table.shape == (7, 6)
     assert table[0].tolist() == [0, 1, 0, 1, 0, 1]
     expected = [f(5 / 10000 ** (pair / 3)) for pair in range(3) for f in (math.sin, math.cos)]
@@ -156,18 +157,18 @@ def test_positions_are_the_printed_waves() -> None:
 
 
 def test_positions_go_on_beyond_the_table() -> None:
-    short, long = Positions(6, "interleaved", at_first=5), Positions(6, "interleaved", at_first=47)
+    short, long = Sinusoids(6, "interleaved", at_first=5), Sinusoids(6, "interleaved", at_first=47)
     assert torch.equal(short(3, 43), long(3, 43))
     assert torch.equal(short(0, 5), long(0, 5))
 
 
 def test_a_sentence_may_be_longer_than_the_table_and_the_table_is_not_saved() -> None:
     model = Transformer(SETTINGS, 11, 13).eval()
-    length = len(model.positions.table) + 7
+    length = len(model.source_entry.positions.table) + 7
     source = torch.randint(4, 11, (1, length))
     memory = model.encode(model.embed_source(source), torch.ones(1, length, dtype=torch.bool))
     assert memory.states.shape == (1, length, 6)
-    assert len(model.positions.table) >= length
+    assert len(model.source_entry.positions.table) >= length
     assert not [name for name in model.state_dict() if "positions" in name]
 
 

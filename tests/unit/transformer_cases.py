@@ -14,6 +14,13 @@ from alignlens.models.transformer import Transformer
 ROWS, SOURCE, TARGET = 7, 6, 5
 LENGTHS = (6, 3, 5, 6, 1, 2, 6)
 
+#: Ways of token vectors into the model that BART and M2M100 have.
+ENTRIES: list[dict[str, Any]] = [
+    {"norm_embeddings": True, "max_positions": 9, "scale_embeddings": False, "activation": "gelu"},
+    {"norm_embeddings": True},
+    {"sinusoids": "fairseq"},
+]
+
 
 def model_of(
     norm: str = "post", layers: tuple[int, int] = (2, 3), dim: int = 16, heads: int = 4, **changes: Any

@@ -43,7 +43,7 @@ class Link(NamedTuple):
 
 
 def load(path: Path | str, weights: str = "weights") -> Model:
-    """Returns the model of a folder: one that ``alignlens train`` wrote, or a Marian model of the Hugging Face hub."""
+    """Returns the model of a folder: one that ``alignlens train`` wrote, or one of the hub (``name#en-fr``)."""
     return Model(TrainedModel.load(path, weights))
 
 

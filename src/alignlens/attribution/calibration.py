@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alignlens.attribution.frames import of_source
 from alignlens.attribution.outputs import log_probabilities, outputs_of
 from alignlens.attribution.settings import AttributionSettings
 from alignlens.corpora.batches import ordered_batches
@@ -76,7 +77,7 @@ def calibration_of(
     found = Calibration()
     for batch in ordered_batches(source_store, target_store, tokens=tokens, source_begin=source_begin, indices=numbers):
         check_labels(batch, target_store, model.output.out_features)
-        for one in sentences_of(model, batch):
+        for one in sentences_of(model, batch.framed(model.frame)):
             found.add(one.number, one.original, one.importance, one.combined, one.mask, one.losses)
         if advance is not None:
             advance(batch.sentences)
@@ -97,12 +98,13 @@ def sentences_of(model: Transformer, batch: Batch) -> Iterator[SentenceFound]:
     lengths = zip(batch.labels_mask.sum(1).tolist(), batch.source_mask.sum(1).tolist(), strict=True)
     for row, (target, source) in enumerate(lengths):
         attention, changed, masks = (
-            None if each is None else each[:, row, :, :target, :source] for each in (original, combined, mask)
+            None if each is None else of_source(each[:, row, :, :target, :source], model.frame)
+            for each in (original, combined, mask)
         )
         yield SentenceFound(
             int(batch.indices[row]),
             cast("Numbers", attention),
-            importance[row, :target, :source],
+            of_source(importance[row, :target, :source], model.frame),
             changed,
             masks,
             {name: float(loss[row]) for name, loss in losses.items()},
@@ -156,7 +158,8 @@ class _Encoded:
 
     def losses(self, decoded: Decoded) -> Numbers:
         """Returns the sum over the labels of every sentence of minus log p."""
-        states, keep = decoded.states[:, :, None], self.keep[:, :, None]
+        states, keep = decoded.states[:, :, None], self.keep[:, :, None].clone()
+        keep[:, : self.model.frame.lead] = False
         values = log_probabilities(self.model, states, self.labels, keep)[..., 0].double().sum(1).neg().cpu().numpy()
         check_numbers(values)
         return cast("Numbers", values)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from alignlens.attribution.frames import of_prefix, of_source
 from alignlens.attribution.inputs import PaddedSentences
 from alignlens.attribution.passes import by_copies
 from alignlens.attribution.settings import AttributionSettings
@@ -154,17 +155,20 @@ def _scores(
             break
         batch = make_batch(sources, targets, some, source_begin=source_begin)
         check_labels(batch, targets, model.output.out_features)
+        batch = batch.framed(model.frame)
         arrays = (batch.source, batch.source_mask, batch.prefix, batch.labels, batch.labels_mask)
         places = [first + number for number in batch.indices.tolist()]
         sentences = PaddedSentences(places, *(torch.from_numpy(array).to(device) for array in arrays))
         rows, columns = batch.labels_mask.sum(1), batch.source_mask.sum(1)
         for method, sides in sweep.run(sentences, fitting, statistics).items():
             # The prefix has as many columns as the labels have rows: the start symbol instead of the end symbol.
-            for name, scores, widths in zip(method.matrices, sides, (columns, rows), strict=False):
+            for name, scores, widths, unframed in zip(
+                method.matrices, sides, (columns, rows), (of_source, of_prefix), strict=False
+            ):
                 for number, matrix, height, width in zip(
                     batch.indices.tolist(), scores.cpu().numpy(), rows, widths, strict=True
                 ):
-                    found[number][name] = matrix[:height, :width]
+                    found[number][name] = unframed(matrix[:height, :width], model.frame)
     return found
 
 

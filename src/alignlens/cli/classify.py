@@ -87,7 +87,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     fitting.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
     for added in (explaining, fitting):
         added.add_argument("--split", choices=LABELLED_SPLITS, default="dev", help="which texts (%(default)s)")
-        added.add_argument("--items", type=count(PAIRS), metavar="N", help="use only the first N of them (default: all)")
+        added.add_argument(
+            "--items", type=count(PAIRS), metavar="N", help="use only the first N of them (default: all)"
+        )
     for added in (preparing, training, explaining, fitting):
         if added in (training, explaining):
             added.add_argument(

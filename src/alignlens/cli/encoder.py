@@ -93,8 +93,8 @@ def _given(args: argparse.Namespace) -> EncoderInput:
     trained = load(args)
     if trained.spec.architecture != "transformer":
         raise ConfigError(
-            f"--model {args.model}: an encoder of type {trained.spec.architecture} has no self-attention; "
-            "those that work: transformer"
+            f"--model {args.model}: this is about the self-attention of a Transformer, not of a model of "
+            f"architecture {trained.spec.architecture}; those that work: transformer"
         )
     return model_input(trained, given, args.sequences, args.counts, args.weights)
 

@@ -41,7 +41,7 @@ VERBS = {
     "subwords": "train SentencePiece BPE and segment text with it",
     "train": "train a translation model, resumably",
     "masks": "train mask nets for a Transformer, for the method mask",
-    "model": "take a model from elsewhere, or export one of ours (Marian, OPUS-MT)",
+    "model": "take a model from elsewhere, or export one of ours (to Marian)",
     "classify": "prepare labelled texts, train classifiers, and ask what they look at",
     "translate": "translate text with a trained model",
     "force": "score given translations with a trained model (forced decoding)",

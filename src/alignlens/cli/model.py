@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the two actions."""
     actions = {
         "import": (
-            "Write a model folder of alignlens from a Marian model (OPUS-MT): its folder, or its name on the hub. "
+            "Write a model folder of alignlens from a Marian, BART, mBART, M2M100, NLLB, T5 or mT5 model: its folder "
+            "or its name on the hub, and behind # its languages, such as #en-fr. "
             "Verbs read such models as they are, too; a model folder is sealed, and needs nothing else.",
             "alignlens model import --model opus-mt-en-fr --out models/en-fr",
         ),

@@ -57,9 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start-from", type=Path, metavar="DIR", help="trained model to begin with, of the same settings and subwords"
     )
-    parser.add_argument(
-        "--pairs", type=count(PAIRS), metavar="N", help="train on the first N pairs (default: all)"
-    )
+    parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="train on the first N pairs (default: all)")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
     parser.add_argument("--threads", type=count(THREADS), help="CPU threads of a process (default: training.threads)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")

@@ -35,7 +35,8 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
         type=Path,
         required=required,
         metavar="DIR",
-        help="folder that alignlens train wrote, or a Marian model (OPUS-MT): its folder, or its name on the hub",
+        help="folder that alignlens train wrote, or a model of the Hugging Face hub (OPUS-MT, NLLB, ...): its folder "
+        "or its name, and behind # its languages where it has several, such as #en-fr",
     )
     parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
 

@@ -6,19 +6,20 @@ Memory is bounded by a window of pairs and one batch, however large the corpus: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alignlens.corpora.shuffle import Shuffle
-from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
+from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID, PLAIN
 from alignlens.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from alignlens.corpora.symbols import Frame
     from alignlens.corpora.tokens import TokenStore
 
 Integers = npt.NDArray[np.int64]
@@ -52,6 +53,21 @@ class Batch:
     def target_tokens(self) -> int:
         """Returns the number of labels, END included, padding not."""
         return int(np.count_nonzero(self.labels_mask))
+
+    def framed(self, frame: Frame) -> Batch:
+        """Returns what a model with such a frame reads; its first ``frame.lead`` labels are part of the frame."""
+        if frame == PLAIN:
+            return self
+        source = self.source
+        if frame.source_last:
+            source = np.roll(source, -1, axis=1)
+            source[:, -1] = PADDING_ID
+            source[np.arange(len(source)), self.source_mask.sum(1) - 1] = BEGIN_ID
+        source = np.where(source == BEGIN_ID, frame.source, source)
+        first = np.tile(np.array(frame.target, np.int64), (len(source), 1))
+        prefix = np.concatenate((first, self.prefix[:, 1:]), axis=1)
+        labels = np.concatenate((first[:, 1:], self.labels), axis=1)
+        return replace(self, source=source, prefix=prefix, labels=labels)
 
 
 def make_batch(

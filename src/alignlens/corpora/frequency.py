@@ -48,12 +48,17 @@ def ranks_by_count(counts: Integers) -> Ranks:
     return ranks
 
 
-def counts_of(store: TokenStore, begin: bool = False) -> Integers:
-    """Returns how often every id occurs in a token store whose sentences end with END, and begin with BEGIN if so."""
+def counts_of(store: TokenStore, begin: bool = False, symbol: int = BEGIN_ID) -> Integers:
+    """Returns how often every id occurs in a token store whose sentences end with END, and begin with BEGIN if so.
+
+    ``symbol`` is what a model reads in the place of BEGIN.
+    """
     counts = np.zeros(store.vocabulary_size, np.int64)
     for start in range(0, len(store), _SENTENCES_AT_ONCE):
         ids, _ = store.gather(np.arange(start, min(start + _SENTENCES_AT_ONCE, len(store))))
         counts += np.bincount(ids, minlength=store.vocabulary_size)
     counts[END_ID] = len(store)
-    counts[BEGIN_ID] = len(store) if begin else 0
+    counts[BEGIN_ID] = 0
+    if begin:
+        counts[symbol] = len(store)
     return counts

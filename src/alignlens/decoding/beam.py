@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignlens.corpora.symbols import BEGIN_ID, END_ID
-from alignlens.decoding.hypothesis import NEVER, Hypothesis, check_numbers, check_ready, most_pieces
+from alignlens.corpora.symbols import END_ID
+from alignlens.decoding.hypothesis import NEVER, Hypothesis, check_numbers, check_ready, most_pieces, read_frame
 from alignlens.errors import ToolError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, settings: BeamSett
     hypotheses the shorter one.
     """
     check_ready(model)
-    finished = _Finished(most_pieces(mask, settings, model.longest), settings)
+    finished = _Finished(most_pieces(mask, settings, model.longest_target), settings)
     with torch.inference_mode():
         _search(model, source, mask, finished, settings.beam)
     return finished.best()
@@ -44,9 +44,10 @@ def beam_search(model: Seq2Seq, source: Tensor, mask: Tensor, settings: BeamSett
 def _search(model: Seq2Seq, source: Tensor, mask: Tensor, finished: _Finished, beam: int) -> None:
     state = model.begin(model.encode(model.embed_source(source), mask))
     never = torch.tensor(NEVER, device=source.device)
+    state, first = read_frame(model, state, len(source))
     # All hypotheses begin alike: one row per sentence reads BEGIN, and the rows multiply from there.
     sentences = np.arange(len(source))  # those still searched: a block of rows each
-    prefix = torch.full((len(source), 1), BEGIN_ID, device=source.device)  # (rows, read)
+    prefix = torch.full((len(source), 1), first, device=source.device)  # (rows, read)
     log_prob = torch.zeros((len(source), 1), device=source.device)  # (sentences, hypotheses)
     while len(sentences):
         decoded, state = model.step(state, model.embed_target(prefix[:, -1:]))

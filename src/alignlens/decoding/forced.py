@@ -121,12 +121,13 @@ def force_all(
     against the targets. ``advance`` hears how many sentences were done.
     """
     empty: NDArray[np.float32] = np.empty(0, np.float32)
+    lead = model.frame.lead  # labels that are nobody's to predict
     log_probs, correct = [empty] * len(targets), [empty.astype(bool)] * len(targets)
     for batch in ordered_batches(stored(sources), stored(targets), tokens=tokens, source_begin=source_begin):
         check_labels(batch, targets, vocabulary)
-        forced = force(model, batch)
+        forced = force(model, batch.framed(model.frame))
         for row, number in enumerate(batch.indices.tolist()):
-            log_probs[number], correct[number] = forced.log_probs[row], forced.correct[row]
+            log_probs[number], correct[number] = forced.log_probs[row][lead:], forced.correct[row][lead:]
         if advance is not None:
             advance(batch.sentences)
     return Forced(log_probs, correct)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from alignlens.corpora.symbols import BEGIN_ID, PADDING_ID, UNKNOWN_ID
 from alignlens.errors import ToolError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from alignlens.decoding.settings import DecodingSettings
-    from alignlens.models.contract import Seq2Seq
+    from alignlens.models.contract import Seq2Seq, State
 
 #: Never part of a translation. UNKNOWN is not needed: byte pieces can spell everything.
 NEVER = (UNKNOWN_ID, BEGIN_ID, PADDING_ID)
@@ -47,6 +48,15 @@ def most_pieces(
     # A model without positions for more has room for one piece less: the end symbol needs one too.
     most: NDArray[np.int64] = np.minimum(limits, np.iinfo(np.int64).max if longest is None else longest - 1)
     return most
+
+
+def read_frame(model: Seq2Seq, state: State, rows: int) -> tuple[State, int]:
+    """Returns the state after all symbols that targets begin with but the last of them, and that one."""
+    *before, last = model.frame.target
+    for symbol in before:
+        ids = torch.full((rows, 1), symbol, device=state.memory.mask.device)
+        _, state = model.step(state, model.embed_target(ids))
+    return state, last
 
 
 def check_ready(model: Seq2Seq) -> None:

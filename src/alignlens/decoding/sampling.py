@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from alignlens.corpora.symbols import BEGIN_ID, END_ID
-from alignlens.decoding.hypothesis import NEVER, Hypothesis, check_numbers, check_ready, most_pieces
+from alignlens.corpora.symbols import END_ID
+from alignlens.decoding.hypothesis import NEVER, Hypothesis, check_numbers, check_ready, most_pieces, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ def sample(
     check_ready(model)
     if len(numbers) != len(source):
         raise ValueError(f"{len(numbers)} numbers for {len(source)} sentences")
-    limits = most_pieces(mask, settings, model.longest, lengths)
+    limits = most_pieces(mask, settings, model.longest_target, lengths)
     with torch.inference_mode():
         drawn, log_probs = _draw(model, source, mask, settings, _uniforms(numbers, limits, settings), limits)
     hypotheses = []
@@ -80,8 +80,9 @@ def _draw(
 
     state = model.begin(model.encode(model.embed_source(source), mask))
     state = state.select(torch.arange(len(source), device=device).repeat_interleave(settings.samples))
+    state, first = read_frame(model, state, len(limit))
     rows = torch.arange(len(limit), device=device)  # those still drawn from
-    prefix = torch.full((len(rows), 1), BEGIN_ID, device=device)  # (rows, read)
+    prefix = torch.full((len(rows), 1), first, device=device)  # (rows, read)
     log_prob = torch.zeros(len(rows), device=device)
     running = np.ones(len(rows), dtype=bool)
     while len(rows):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from alignlens.corpora.batches import ordered_batches
+from alignlens.corpora.symbols import PLAIN
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.hypothesis import NOTHING
 from alignlens.decoding.sampling import sample
@@ -19,13 +20,10 @@ from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
-from alignlens.io.documents import read_json, taking
-from alignlens.io.seals import verify
 from alignlens.models.checkpoint import load_model
-from alignlens.models.hub import foreign_folder, is_foreign
-from alignlens.models.marian import load_marian
+from alignlens.models.hub import is_foreign, load_foreign
+from alignlens.subwords.reading import read_segmenter
 from alignlens.subwords.spans import Segmenter, line_of
-from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,11 +35,6 @@ if TYPE_CHECKING:
     from alignlens.decoding.settings import DecodingSettings
     from alignlens.models.contract import Seq2Seq
     from alignlens.models.settings import ModelSpec
-
-
-#: Pieces of all ids, beside the SentencePiece model of a side, where that numbers them otherwise.
-VOCABULARY = "{side}.vocabulary.json"
-_IMPORT = "Import the model again: alignlens model import."
 
 
 def decode(
@@ -68,6 +61,7 @@ def decode(
     budget = max(1, tokens // settings.rows)
     device = next(model.parameters()).device
     for batch in ordered_batches(store, None, tokens=budget, source_begin=source_begin, indices=filled):
+        batch = batch.framed(model.frame)
         source, mask = (torch.from_numpy(array).to(device) for array in (batch.source, batch.source_mask))
         numbers = batch.indices.tolist()
         if isinstance(settings, BeamSettings):
@@ -116,7 +110,7 @@ class TrainedModel:
         segmenters = {}
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
             path = folder / f"{side}.model"
-            segmenter = _segmenter(path, folder / VOCABULARY.format(side=side))
+            segmenter = read_segmenter(path)
             if len(segmenter) != size:
                 raise InputError(
                     f"{len(segmenter)} pieces, but the model in this folder was trained with {size}.",
@@ -129,18 +123,18 @@ class TrainedModel:
     @cached_property
     def checksum(self) -> str:
         """SHA-256 of weights and both subword models, wherever the folder is."""
-        files = (sha256_of(self.weights), self.source.checksum, self.target.checksum)
+        files = [sha256_of(self.weights), self.source.checksum, self.target.checksum]
+        if self.spec.frame != PLAIN:  # The same weights are another model for other languages.
+            files.append(repr(self.spec.frame))
         return hashlib.sha256("\n".join(files).encode()).hexdigest()
 
     @classmethod
     def _foreign(cls, name: Path, weights: str) -> Self:
         if weights != "weights":
             raise ConfigError(f"--weights {weights}: {name} has one checkpoint only. Leave the option out.")
-        folder = foreign_folder(name)
-        found = load_marian(folder)
-        source = VocabularySegmenter.of(folder / "source.spm", found.source.pieces)
-        target = VocabularySegmenter.of(folder / "target.spm", found.target.pieces)
-        return cls(folder, found.model, found.spec, source, target, found.weights)
+        found, folder = load_foreign(name)
+        sides = found.source_segmenter, found.target_segmenter
+        return cls(folder, found.model, found.spec, *sides, found.weights)
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""
@@ -148,19 +142,8 @@ class TrainedModel:
 
     def target_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to explain or to score."""
-        return given.pieces(self.target, 1, self.model.longest)
+        return given.pieces(self.target, 1, self.model.longest_target)
 
     def text(self, ids: Iterable[int]) -> str:
         """Returns the line that target ids spell, with the words that ``word_of_piece`` counts."""
         return line_of(self.target.pieces_of(ids))
-
-
-def _segmenter(path: Path, vocabulary: Path) -> Segmenter:
-    """Returns what splits text of one side: of an imported model, with the pieces of its ids in a file of its own."""
-    if not vocabulary.is_file():
-        return Segmenter.load(path)
-    content = read_json(vocabulary, _IMPORT)
-    with taking(vocabulary, _IMPORT):
-        pieces = [str(piece) for piece in content["pieces"]]
-    verify(path)
-    return VocabularySegmenter.of(path, pieces)

@@ -145,13 +145,15 @@ def _sentences(
 ) -> list[TokenSequence]:
     import numpy as np
 
-    from alignlens.corpora.symbols import BEGIN_ID, END_ID
+    from alignlens.corpora.symbols import END_ID
     from alignlens.encoders.sequences import TokenSequence
     from alignlens.io.text import words
     from alignlens.subwords.spans import join, word_of_piece
 
     end, punctuation, other = (categories.index(name) for name in (END, PUNCTUATION, OTHER))
-    before = [(BEGIN_ID, categories.index(BEGIN))] if BEGIN in categories else []
+    frame = trained.spec.frame
+    begin = [(frame.source, categories.index(BEGIN))] if BEGIN in categories else []
+    before, after = ([], begin) if frame.source_last else (begin, [])
     found: list[TokenSequence] = []
     for number in np.flatnonzero(sources.lengths(np.arange(len(sources))))[:sequences].tolist():
         read = sources[number].tolist()
@@ -163,7 +165,7 @@ def _sentences(
             punctuation if word >= 0 and spelled[word] in _SIGNS and pieces_of_word[word] == 1 else other
             for word in owner
         ]
-        ids, labels = zip(*before, *zip(read, kinds, strict=True), (END_ID, end), strict=True)
+        ids, labels = zip(*before, *zip(read, kinds, strict=True), (END_ID, end), *after, strict=True)
         found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
     return found
 
@@ -178,4 +180,5 @@ def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.flo
 
     store = TokenStore.open(folder)
     check_subwords(store, trained.source)
-    return ranks_by_count(counts_of(store, trained.spec.source_begin)), f"counts of {len(store)} training sentences"
+    counts = counts_of(store, trained.spec.source_begin, trained.spec.frame.source)
+    return ranks_by_count(counts), f"counts of {len(store)} training sentences"

@@ -39,8 +39,20 @@ def _gelu_slope(inputs: Tensor, values: Tensor) -> Tensor:
     return share + inputs * density
 
 
+def _gelu_tanh(inputs: Tensor) -> Tensor:
+    return functional.gelu(inputs, approximate="tanh")
+
+
+def _gelu_tanh_slope(inputs: Tensor, values: Tensor) -> Tensor:
+    root = math.sqrt(2 / math.pi)
+    tanh = (root * (inputs + 0.044715 * inputs**3)).tanh()
+    inner = root * (1 + 3 * 0.044715 * inputs**2)
+    return 0.5 * (1 + tanh) + 0.5 * inputs * (1 - tanh**2) * inner
+
+
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation(_relu, _relu_slope),
     "swish": Activation(functional.silu, _swish_slope),
     "gelu": Activation(functional.gelu, _gelu_slope),
+    "gelu_tanh": Activation(_gelu_tanh, _gelu_tanh_slope),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -106,7 +106,14 @@ def _output(layer: SelfAttention | CrossAttention, found: Tensor) -> Tensor:
     return cast("Tensor", layer.output(found.transpose(1, 2).flatten(2)))
 
 
-def projection_by_head(layer: SelfAttention | CrossAttention) -> Tensor:
+class Headed(Protocol):
+    """A layer whose heads stand side by side in what its last projection reads."""
+
+    heads: int
+    output: nn.Linear
+
+
+def projection_by_head(layer: Headed) -> Tensor:
     """Returns the output projection (head, head_dim, dim)."""
     # The matrix is stored (output, input); the input axis is the concatenation of the heads.
     return layer.output.weight.t().view(layer.heads, -1, layer.output.out_features)

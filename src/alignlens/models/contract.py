@@ -16,6 +16,8 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from alignlens.corpora.symbols import PLAIN, Frame
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -131,12 +133,19 @@ class Seq2Seq(nn.Module, ABC):
 
     #: Longest source or target sentence, with its end symbol, that positions exist for; None for no limit.
     longest: int | None = None
+    #: What it reads in the places of BEGIN.
+    frame: Frame = PLAIN
     #: Which attention layers the papers read as an alignment: the ``last``, or the ``mean`` of all.
     paper_attention: str = "last"
     #: Whether backward passes in training scale what reaches the encoder, so that they are not the derivative.
     scale_encoder_gradient: bool = False
     #: The last layer: logits are what it makes of decoder states.
     output: nn.Linear
+
+    @property
+    def longest_target(self) -> int | None:
+        """Longest target sentence with its end symbol: what the frame's symbols leave of ``longest``."""
+        return None if self.longest is None else self.longest - self.frame.lead
 
     @abstractmethod
     def embed_source(self, ids: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from alignlens.errors import ConfigError
-from alignlens.models.settings import Sharing
+from alignlens.models.base_settings import Sharing
 
 
 def token_tables(

@@ -8,35 +8,59 @@ from pathlib import Path
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json
-from alignlens.models.marian import CONFIG
+from alignlens.models.families.folder import CONFIG, Imported, Languages
+from alignlens.models.families.registry import FAMILIES
 
 #: What is read of a repository; never code.
-_WANTED = ("*.json", "*.spm", "*.model", "*.safetensors", "pytorch_model.bin")
+_WANTED = ("*.json", "*.spm", "*.model", "merges.txt", "*.safetensors", "pytorch_model.bin")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _GIVE = "Give the folder that alignlens train wrote, a folder of the Hugging Face hub, or a name such as org/model."
-#: Families of translation models that can be read.
-SUPPORTED = ("marian",)
+#: Families of translation models that can be read, by what they call themselves.
+SUPPORTED = tuple(FAMILIES)
+_LANGUAGES = re.compile(r"(?P<name>.+)#(?P<source>[^#/-]+)-(?P<target>[^#/-]+)")
 
 
 def is_foreign(folder: Path | str) -> bool:
     """Tells whether a name stands for a model from elsewhere, rather than for one of ours."""
-    folder = Path(folder)
+    folder = _parted(folder)[0]
     if folder.is_dir():
         return (folder / CONFIG).is_file() and not (folder / "model.json").exists()
     return not folder.exists() and _REPOSITORY.fullmatch(folder.as_posix()) is not None
 
 
+def load_foreign(name: Path | str) -> tuple[Imported, Path]:
+    """Returns the model that a name stands for, and its folder.
+
+    Behind a name may stand the languages of source and target, ``#en-fr``, in the codes of the model.
+    """
+    folder, languages = _parted(name)
+    folder = foreign_folder(folder)
+    return FAMILIES[_family(folder)].load(folder, languages), folder
+
+
 def foreign_folder(name: Path | str) -> Path:
-    """Returns the folder of a model of a supported family: as it is, from the cache of the hub, or fetched now."""
+    """Returns the folder of a model: as it is, from the cache of the hub, or fetched now."""
     folder = Path(name)
     if not folder.is_dir():
         folder = _fetched(folder.as_posix())
+    return folder
+
+
+def _family(folder: Path) -> str:
     path = folder / CONFIG
     found = read_json(path, _GIVE).get("model_type")
     if found not in SUPPORTED:
         told = repr(found)[:60]
         raise ConfigError(f"{path}: models of type {told} are not supported; those that are: {', '.join(SUPPORTED)}")
-    return folder
+    return str(found)
+
+
+def _parted(name: Path | str) -> tuple[Path, Languages]:
+    """Returns the name of a folder or repository, and the languages that stand behind it."""
+    found = _LANGUAGES.fullmatch(str(name))
+    if found is None or Path(name).exists():
+        return Path(name), Languages()
+    return Path(found["name"]), Languages(found["source"], found["target"])
 
 
 def _fetched(name: str) -> Path:

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.errors import ConfigError
-from alignlens.models.marian import layer_names
+from alignlens.models.families.filling import layer_names
 from alignlens.models.settings import TransformerSettings
 from alignlens.models.transformer import Transformer
 
@@ -36,9 +36,16 @@ def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
     if not isinstance(model, Transformer) or type(model) is not Transformer:
         raise ConfigError(f"only Transformers can be exported to Marian, not {spec.architecture}.")
     settings = cast("TransformerSettings", spec.settings)
-    if settings.norm != "post" or spec.source_begin:
-        what = "norms before the layers (norm: pre)" if settings.norm != "post" else "a begin symbol before the source"
-        raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
+    for found, what in (
+        (settings.norm != "post", "norms before the layers (norm: pre)"),
+        (spec.source_begin, "a begin symbol before the source"),
+        (settings.max_positions is not None, "learned positions"),
+        (settings.sinusoids == "fairseq", "positions that count from 2"),
+        (settings.norm_embeddings, "normalised embeddings"),
+        (not settings.scale_embeddings, "embeddings that are not scaled"),
+    ):
+        if found:
+            raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
     return model
 
 
@@ -60,7 +67,7 @@ def marian_config(spec: ModelSpec) -> dict[str, Any]:
         "decoder_layers": settings.decoder_layers,
         "num_hidden_layers": settings.encoder_layers,
         **sides,
-        "activation_function": settings.activation,
+        "activation_function": "gelu_new" if settings.activation == "gelu_tanh" else settings.activation,
         "dropout": settings.dropout,
         "attention_dropout": settings.attention_dropout,
         "activation_dropout": settings.activation_dropout,

@@ -17,4 +17,6 @@ def build(spec: ModelSpec, seed: int | None = None) -> Seq2Seq:
     """Returns a new model; the same ``seed`` gives the same initial weights."""
     if seed is not None:
         torch.manual_seed(seed)
-    return architecture_of(spec.architecture).model()(spec.settings, spec.source_vocab, spec.target_vocab)
+    model = architecture_of(spec.architecture).model()(spec.settings, spec.source_vocab, spec.target_vocab)
+    model.frame = spec.frame
+    return model

@@ -11,64 +11,53 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from alignlens.corpora.symbols import PLAIN, Frame
 from alignlens.errors import ConfigError, unknown_name
 from alignlens.io.limits import Limits
 from alignlens.io.typed import setting
+from alignlens.models.base_settings import DEPTH, SHARE, WIDTH, ArchitectureSettings, Sharing
+from alignlens.models.t5_settings import T5Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from alignlens.models.contract import Seq2Seq
 
-Sharing = Literal["separate", "shared", "tied", "shared_tied"]
-
-_WIDTH = Limits(1, 16384), "the weights of a layer grow with its square"
-_DEPTH = Limits(1, 100), "no published model is as deep"
-_SHARE = Limits(0, 1, below=True)
-
-
-@dataclass(frozen=True)
-class ArchitectureSettings:
-    """What every architecture can be told; each adds its own."""
-
-    dim: int = setting(256, "Width of token vectors.", *_WIDTH)
-    encoder_layers: int = setting(1, "Layers of the encoder.", *_DEPTH)
-    decoder_layers: int = setting(1, "Layers of the decoder.", *_DEPTH)
-    embeddings: Sharing = setting(
-        "separate",
-        "Source, target and output tables apart (separate), the first two one (shared), the last two one (tied), "
-        "all one.",
-    )
-
-    @property
-    def positions(self) -> int | None:
-        """Longest sentence, with its end symbol, that the model has positions for; None for no limit."""
-        return None
-
 
 @dataclass(frozen=True)
 class TransformerSettings(ArchitectureSettings):
-    """Vaswani et al. 2017, with sinusoidal positions; ``norm`` says where layer norms stand."""
+    """Vaswani et al. 2017; ``norm`` says where layer norms stand."""
 
-    dim: int = setting(256, "Width of token vectors and layers; even.", Limits(2, 16384), _WIDTH[1])
+    dim: int = setting(256, "Width of token vectors and layers; even.", Limits(2, 16384), WIDTH[1])
     ffn: int = setting(
         1024, "Width inside the feed-forward layers.", Limits(1, 65536), "the weights of a layer grow with it"
     )
     heads: int = setting(
         4, "Attention heads; they must divide dim evenly.", Limits(1, 1024), "each needs a part of dim"
     )
-    encoder_layers: int = setting(3, "Layers of the encoder.", *_DEPTH)
-    decoder_layers: int = setting(3, "Layers of the decoder.", *_DEPTH)
+    encoder_layers: int = setting(3, "Layers of the encoder.", *DEPTH)
+    decoder_layers: int = setting(3, "Layers of the decoder.", *DEPTH)
     norm: Literal["post", "pre"] = setting(
         "post", "Layer norms after each residual sum (post), or before each layer and at the end (pre)."
     )
-    activation: Literal["relu", "swish", "gelu"] = setting("relu", "Inside the feed-forward layers.")
-    sinusoids: Literal["interleaved", "halves"] = setting(
-        "interleaved", "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves)."
+    activation: Literal["relu", "swish", "gelu", "gelu_tanh"] = setting("relu", "Inside the feed-forward layers.")
+    sinusoids: Literal["interleaved", "halves", "fairseq"] = setting(
+        "interleaved",
+        "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves; fairseq, which "
+        "counts from 2 and has other wavelengths).",
     )
-    dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", _SHARE)
-    attention_dropout: float = setting(0.0, "Dropout on attention weights.", _SHARE)
-    activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", _SHARE)
+    max_positions: int | None = setting(
+        None,
+        "Longest sentence, in pieces with its symbols, that learned positions exist for; null for sinusoids, which "
+        "have no end.",
+        Limits(2, 100000),
+        "a table has a row for each",
+    )
+    scale_embeddings: bool = setting(True, "Whether token vectors are multiplied by the root of dim.")
+    norm_embeddings: bool = setting(False, "Whether a layer norm follows token vectors with their positions.")
+    dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", SHARE)
+    attention_dropout: float = setting(0.0, "Dropout on attention weights.", SHARE)
+    activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", SHARE)
     output_bias: bool = setting(False, "Whether the output layer has a bias.")
 
     def __post_init__(self) -> None:
@@ -76,6 +65,11 @@ class TransformerSettings(ArchitectureSettings):
             raise ConfigError(f"model.heads: {self.heads} heads do not divide dim {self.dim} evenly.")
         if self.dim % 2:
             raise ConfigError(f"model.dim: sinusoidal positions need an even number, not {self.dim}.")
+
+    @property
+    def positions(self) -> int | None:
+        """Those that were learned; sinusoids have no end."""
+        return self.max_positions
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class LstmSettings(ArchitectureSettings):
     ``output: linear`` is W (state + P context) as in appendix A.1 of the same.
     """
 
-    hidden: int = setting(256, "Width of the recurrent states, per direction.", *_WIDTH)
+    hidden: int = setting(256, "Width of the recurrent states, per direction.", *WIDTH)
     cell: Literal["lstm", "gru"] = setting("lstm", "Recurrent cells of encoder and decoder.")
     bidirectional: bool = setting(False, "Whether the encoder also reads backwards.")
     input_feeding: bool = setting(True, "Whether the decoder also reads its last attentional output.")
@@ -153,8 +147,8 @@ class LstmSettings(ArchitectureSettings):
     head_projection: Literal["shared", "own"] = setting(
         "shared", "Contexts are put together and projected (shared), or each has a projection of its own (own)."
     )
-    layer_dropout: float = setting(0.0, "Dropout between recurrent layers.", _SHARE)
-    output_dropout: float = setting(0.1, "Dropout on what the output layer reads.", _SHARE)
+    layer_dropout: float = setting(0.0, "Dropout between recurrent layers.", SHARE)
+    output_dropout: float = setting(0.1, "Dropout on what the output layer reads.", SHARE)
 
     def __post_init__(self) -> None:
         if self.output == "linear" and self.dim != self.hidden:
@@ -173,11 +167,11 @@ class LstmSettings(ArchitectureSettings):
 class FconvSettings(ArchitectureSettings):
     """Gehring et al. 2017: gated convolutions, weight norm, learned positions, attention in every decoder layer."""
 
-    hidden: int = setting(256, "Width of the convolutions.", *_WIDTH)
-    encoder_layers: int = setting(4, "Layers of the encoder.", *_DEPTH)
-    decoder_layers: int = setting(3, "Layers of the decoder.", *_DEPTH)
+    hidden: int = setting(256, "Width of the convolutions.", *WIDTH)
+    encoder_layers: int = setting(4, "Layers of the encoder.", *DEPTH)
+    decoder_layers: int = setting(3, "Layers of the decoder.", *DEPTH)
     width: int = setting(3, "Positions that a convolution sees.", Limits(1, 100), "the weights of a layer grow with it")
-    dropout: float = setting(0.1, "Dropout on embeddings and before every convolution.", _SHARE)
+    dropout: float = setting(0.1, "Dropout on embeddings and before every convolution.", SHARE)
     max_positions: int = setting(
         1024,
         "Longest sentence, in pieces with the end symbol, that learned positions exist for.",
@@ -245,6 +239,12 @@ def _bag_of_words() -> Callable[[Any, int, int], Seq2Seq]:
     return BagOfWords
 
 
+def _t5() -> Callable[[Any, int, int], Seq2Seq]:
+    from alignlens.models.t5 import T5
+
+    return T5
+
+
 ARCHITECTURES: dict[str, Architecture] = {
     "transformer": Architecture("Transformer", TransformerSettings, _transformer),
     "calibrated": Architecture(
@@ -256,11 +256,16 @@ ARCHITECTURES: dict[str, Architecture] = {
 }
 
 
+#: Architectures of models from elsewhere, which are not trained here.
+IMPORTED = {"t5": Architecture("T5", T5Settings, _t5)}
+
+
 def architecture_of(name: str) -> Architecture:
     """Returns an architecture by its name."""
-    if name not in ARCHITECTURES:
+    known = ARCHITECTURES | IMPORTED
+    if name not in known:
         raise ConfigError(f"architecture: {unknown_name('architecture', name, ARCHITECTURES)}")
-    return ARCHITECTURES[name]
+    return known[name]
 
 
 def architecture_settings(architecture: str, values: dict[str, Any]) -> ArchitectureSettings:
@@ -282,13 +287,19 @@ class ModelSpec:
     source_vocab: int
     target_vocab: int
     source_begin: bool = False  # whether source sentences start with BEGIN (Snell et al.); they always end with END
+    frame: Frame = PLAIN  # what is read in the places of BEGIN
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
-        return asdict(self)
+        found = asdict(self)
+        if self.frame == PLAIN:  # Folders of models that were trained here have never had it.
+            del found["frame"]
+        return found
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> ModelSpec:
         """Returns the spec of plain data."""
         settings = architecture_settings(content["architecture"], content["settings"])
-        return cls(**{**content, "settings": settings})
+        frame = content.get("frame")
+        framed = {} if frame is None else {"frame": Frame(**{**frame, "target": tuple(frame["target"])})}
+        return cls(**{**content, "settings": settings, **framed})

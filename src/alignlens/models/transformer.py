@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. 2017 with sinusoidal positions, layer norm after or before each branch."""
+"""The Transformer of Vaswani et al. 2017, layer norm after or before each branch."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from alignlens.models.attention import CrossAttention, SelfAttention
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.dropout import dropout
 from alignlens.models.embeddings import is_tied, token_tables
+from alignlens.models.positions import Entry
 from alignlens.models.settings import TransformerSettings
 
 
@@ -25,11 +26,12 @@ class Transformer(Seq2Seq):
     def __init__(self, settings: TransformerSettings, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
         dim, std = settings.dim, settings.dim**-0.5
-        self.dropout, self.scale = settings.dropout, math.sqrt(dim)
+        self.scale = math.sqrt(dim) if settings.scale_embeddings else 1.0
+        self.longest = settings.max_positions
         self.source_table, self.target_table = token_tables(
             settings.embeddings, source_vocab, target_vocab, dim, PADDING_ID, std
         )
-        self.positions = Positions(dim, settings.sinusoids)
+        self.source_entry, self.target_entry = Entry(settings), Entry(settings)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(
             DecoderLayer(settings, self._cross_attention) for _ in range(settings.decoder_layers)
@@ -45,16 +47,16 @@ class Transformer(Seq2Seq):
             self.output.weight = self.target_table.weight
 
     def embed_source(self, ids: Tensor) -> Tensor:
-        """Returns token vectors (batch, source, dim), scaled by sqrt(dim)."""
+        """Returns token vectors (batch, source, dim), scaled by sqrt(dim) if wanted."""
         return cast("Tensor", self.source_table(ids)) * self.scale
 
     def embed_target(self, ids: Tensor) -> Tensor:
-        """Returns token vectors (batch, target, dim), scaled by sqrt(dim)."""
+        """Returns token vectors (batch, target, dim), scaled by sqrt(dim) if wanted."""
         return cast("Tensor", self.target_table(ids)) * self.scale
 
     def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> Memory:
         """Returns the memory of source token vectors (batch, source, dim)."""
-        states = self._place(vectors)
+        states = self.source_entry(vectors)
         visible = mask[:, None, None, :]
         attention = []
         for layer in cast("Iterable[EncoderLayer]", self.encoder):
@@ -67,7 +69,7 @@ class Transformer(Seq2Seq):
 
         Prefixes are padded on the right, so looking only backwards already keeps real positions from padding.
         """
-        states = self._place(vectors)
+        states = self.target_entry(vectors)
         source_visible = memory.mask[:, None, None, :]
         length = vectors.shape[1]
         backwards = torch.ones(length, length, dtype=torch.bool, device=vectors.device).tril()
@@ -96,7 +98,7 @@ class Transformer(Seq2Seq):
 
     def step(self, state: State, vectors: Tensor) -> tuple[Decoded, State]:
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
-        states = self._place(vectors, state.position)
+        states = self.target_entry(vectors, state.position)
         visible = state.memory.mask[:, None, None, :]
         running = []
         layers = cast("Iterable[DecoderLayer]", self.decoder)
@@ -109,10 +111,6 @@ class Transformer(Seq2Seq):
     def _cross_attention(self, settings: TransformerSettings) -> CrossAttention:
         """Returns a new layer of attention to the source."""
         return CrossAttention(settings.dim, settings.heads, settings.attention_dropout)
-
-    def _place(self, vectors: Tensor, start: int = 0) -> Tensor:
-        placed = vectors + self.positions(start, start + vectors.shape[1])
-        return dropout(placed, self.dropout, self.training)
 
 
 class EncoderLayer(nn.Module):
@@ -211,31 +209,6 @@ class FeedForward(nn.Module):
         """Returns the output (batch, position, dim)."""
         hidden = self.activation.of(self.widen(inputs))
         return cast("Tensor", self.narrow(dropout(hidden, self.dropout, self.training)))
-
-
-class Positions(nn.Module):
-    """Sine and cosine of each position at wavelengths from 2 pi to 10000 * 2 pi (Vaswani et al., section 3.5)."""
-
-    table: Tensor
-
-    def __init__(self, dim: int, layout: str, at_first: int = 1024) -> None:
-        super().__init__()
-        self.layout = layout
-        self.register_buffer("table", _sinusoids(at_first, dim, layout), persistent=False)
-
-    def forward(self, start: int, stop: int) -> Tensor:
-        """Returns vectors (stop - start, dim); the table is a cache and grows as needed."""
-        if stop > len(self.table):
-            longer = _sinusoids(max(stop, 2 * len(self.table)), self.table.shape[1], self.layout)
-            self.table = longer.to(self.table)
-        return self.table[start:stop]
-
-
-def _sinusoids(length: int, dim: int, layout: str) -> Tensor:
-    frequency = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10000.0) / dim))
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
-    by_turns = -1 if layout == "interleaved" else 1
-    return torch.stack((angle.sin(), angle.cos()), dim=by_turns).flatten(1).to(torch.get_default_dtype())
 
 
 def _beside(attention: Attention | None, states: Tensor) -> Attention | None:

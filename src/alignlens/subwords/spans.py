@@ -8,6 +8,7 @@ can be read back without knowing the model.
 from __future__ import annotations
 
 import re
+import shutil
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MARK = "▁"
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_BYTES = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 _SEPARATORS = b" \t\n"
 _REPLACEMENT = "\ufffd"
 _TRAIN = "Train one with: alignlens subwords train."
@@ -91,10 +92,13 @@ def _starts_word(piece: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _bytes_of(piece: str) -> bytes:
-    if byte := _BYTE.fullmatch(piece):
-        value = bytes([int(byte[1], 16)])
-        return _REPLACEMENT.encode() if value in _SEPARATORS else value
-    return piece.removeprefix(MARK).encode()
+    text = piece.removeprefix(MARK)
+    if not _BYTES.fullmatch(text):
+        return text.encode()
+    values = bytes(int(value, 16) for value in text[3:-1].split("><0x"))
+    for separator in _SEPARATORS:
+        values = values.replace(bytes([separator]), _REPLACEMENT.encode())
+    return values
 
 
 class Spelling(NamedTuple):
@@ -150,6 +154,10 @@ class Segmenter:
     def vocabulary(self) -> list[str]:
         """Returns the piece of every id."""
         return list(self._vocabulary)
+
+    def save(self, path: Path) -> None:
+        """Copies the file of the model."""
+        shutil.copyfile(self.path, path)
 
     def segment(self, line: str) -> Segmented:
         """Returns the pieces of a line whose words are what stands between spaces."""

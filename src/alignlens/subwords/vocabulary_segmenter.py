@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import sentencepiece
@@ -20,9 +21,10 @@ from alignlens.io.children import in_child
 from alignlens.subwords.spans import MARK, Segmented, Segmenter, Spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+_LEAST_KNOWN = 0.5  # of the pieces of a SentencePiece model, which its vocabulary may have been cut down from
 _ADVICE = "Fetch the folder of the model again."
 #: How Marian models with several target languages are told which: a word of its own before the source.
 _LANGUAGE = re.compile(r">>\S+<<")
@@ -37,6 +39,10 @@ class VocabularySegmenter(Segmenter):
         self._id_of = {piece: number for number, piece in enumerate(self._vocabulary)}
         if MARK not in self._id_of:
             raise InputError(f"the vocabulary of this model has no piece {MARK!r}; not supported.", path)
+        own: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        if sum(piece in self._id_of for piece in own) < _LEAST_KNOWN * len(own):
+            problem = "most of its pieces are not in the vocabulary of this model; it belongs to another one."
+            raise InputError(problem, path, advice=_ADVICE)
         # Pieces are known by their numbers, so both files count.
         listed = hashlib.sha256("\n".join(self._vocabulary).encode()).hexdigest()
         self.checksum = hashlib.sha256(f"{self.checksum} {listed}".encode()).hexdigest()
@@ -44,18 +50,15 @@ class VocabularySegmenter(Segmenter):
     @classmethod
     def of(cls, path: Path, vocabulary: Sequence[str]) -> Self:
         """Returns the segmenter of a SentencePiece model file, which may be damaged, with the pieces of all ids."""
-        if not path.is_file():
-            raise InputError("no such SentencePiece model.", path, advice=_ADVICE)
+        _check_there(path)
         what = f"{path}: loading this SentencePiece model"
         in_child(lambda: cls._opened(path, vocabulary)._try(), what, _ADVICE, silent=True)
         return cls._opened(path, vocabulary)
 
     @classmethod
     def _opened(cls, path: Path, vocabulary: Sequence[str]) -> Self:
-        try:
+        with _readable(path):
             return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()), path, vocabulary)
-        except (RuntimeError, ValueError, IndexError):
-            raise InputError("not a SentencePiece model, or a damaged one.", path, advice=_ADVICE) from None
 
     def segment(self, line: str) -> Segmented:
         """Returns the pieces of a line; a language code before its words is one of them, and one piece."""
@@ -77,6 +80,32 @@ class VocabularySegmenter(Segmenter):
         if not self._vocabulary[ids[0]].startswith(MARK):
             ids.insert(0, self._id_of[MARK])
         return self._remember(word, Spelling(tuple(self.pieces_of(ids)), tuple(ids)), cache)
+
+
+def pieces_of_model(path: Path) -> list[str]:
+    """Returns the pieces of a SentencePiece model file in its own order."""
+    _check_there(path)
+    return in_child(lambda: _pieces(path), f"{path}: loading this SentencePiece model", _ADVICE, silent=True)
+
+
+def _pieces(path: Path) -> list[str]:
+    with _readable(path):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
+        found: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        return found
+
+
+def _check_there(path: Path) -> None:
+    if not path.is_file():
+        raise InputError("no such SentencePiece model.", path, advice=_ADVICE)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError):
+        raise InputError("not a SentencePiece model, or a damaged one.", path, advice=_ADVICE) from None
 
 
 def _is_one_word(pieces: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.corpora.batches import TrainingBatches
+from alignlens.corpora.symbols import PLAIN, Frame
 from alignlens.corpora.tokens import TokenStore
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory, write_json, write_lines
@@ -28,6 +29,7 @@ from alignlens.models.checkpoint import (
 from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_of, architecture_settings
+from alignlens.subwords.reading import read_segmenter, vocabulary_beside
 from alignlens.subwords.spans import Segmenter, join
 from alignlens.subwords.stores import check_subwords
 from alignlens.training.loop import Training
@@ -73,11 +75,13 @@ def assemble(
     start_from: Path | None = None,
     pairs: int | None = None,
     start_weights: str = "weights",
+    frame: Frame = PLAIN,
 ) -> tuple[Training, ModelSpec]:
     """Returns the training, resumed from ``work`` if something is there, and what it trains.
 
     ``start_from`` is the folder of a trained model whose weights a new training begins with, the checkpoint
-    ``start_weights`` of it; ``pairs`` are the first of the training text that it sees, None for all.
+    ``start_weights`` of it; ``pairs`` are the first of the training text that it sees, None for all. ``frame`` is
+    that of a model from elsewhere.
     """
     source, target = TokenStore.open(files.train_source), TokenStore.open(files.train_target)
     if pairs is not None:
@@ -92,6 +96,7 @@ def assemble(
         source.vocabulary_size,
         target.vocabulary_size,
         source_begin,
+        frame,
     )
     batches = TrainingBatches(
         source,
@@ -167,7 +172,7 @@ def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, fil
 
 def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
     """Returns the subword model that token stores were made with; the trained model will need it."""
-    segmenter = Segmenter.load(path)
+    segmenter = read_segmenter(path)
     for store in stores:
         check_subwords(store, segmenter)
     return segmenter
@@ -214,6 +219,8 @@ def _describe(folder: Path, training: Training, spec: ModelSpec, files: Files, *
     for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
         verify(path)
         shutil.copyfile(path, folder / f"{side}.model")
+        if (vocabulary := vocabulary_beside(path)).is_file():
+            shutil.copyfile(vocabulary, vocabulary_beside(folder / f"{side}.model"))
     write_json(folder / "model.json", {**_card(training, spec), **more})
     _write_curves(folder / "curves.csv", training)
 

@@ -101,7 +101,7 @@ class Training:
                 epoch_before = self.progress.position.epoch
                 started = time.monotonic()
                 micro_batches = list(islice(stream, self.settings.accumulation))
-                loss, asked = self._update([batch for batch, _ in micro_batches], interrupt)
+                loss, asked = self._update([batch.framed(self.model.frame) for batch, _ in micro_batches], interrupt)
                 self.progress.position = micro_batches[-1][1]
                 self.progress.seconds += time.monotonic() - started
                 watcher.advance(self._note(loss))

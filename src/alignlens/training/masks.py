@@ -17,7 +17,7 @@ from alignlens.io.checksum import sha256_of
 from alignlens.io.parts import remove_parts
 from alignlens.models.checkpoint import read_spec
 from alignlens.models.settings import TransformerSettings, with_masks
-from alignlens.subwords.spans import Segmenter
+from alignlens.subwords.reading import read_segmenter
 from alignlens.training.assembly import Files, assemble, write_masks
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from alignlens.decoding.given import Given
     from alignlens.models.settings import ModelSpec
+    from alignlens.subwords.spans import Segmenter
     from alignlens.training.loop import Training
     from alignlens.training.processes import Processes
     from alignlens.training.settings import MaskSettings
@@ -60,13 +61,14 @@ class MaskTraining:
 
     def write_text(self) -> None:
         """Segments what is given as text; the folder of the training keeps it until its end."""
-        symbols = 1 + self.check().source_begin, 1
+        spec = self.check()
+        symbols, longest = (1 + spec.source_begin, len(spec.frame.target)), spec.settings.positions
         for place, side in enumerate(_SIDES):
-            segmenter = Segmenter.load(self._subwords(side))
-            read = self.texts[place].pieces(segmenter, symbols[place], None)
+            segmenter = read_segmenter(self._subwords(side))
+            read = self.texts[place].pieces(segmenter, symbols[place], longest)
             self._write(f"train.{side}", read, segmenter)
             if self.dev is not None:
-                self._write(f"dev.{side}", self.dev[place].pieces(segmenter, symbols[place], None), segmenter)
+                self._write(f"dev.{side}", self.dev[place].pieces(segmenter, symbols[place], longest), segmenter)
             else:
                 held_out = SentencesInMemory([read[number] for number in range(self._pairs, len(read))])
                 self._write(f"dev.{side}", held_out, segmenter)
@@ -87,6 +89,7 @@ class MaskTraining:
             self.model,
             self._pairs if self.dev is None else None,
             self.weights,
+            spec.frame,
         )
 
     def finish(self, folder: Path, training: Training, spec: ModelSpec) -> None:

@@ -12,7 +12,7 @@ from alignlens.io.typed import read, schema_of, setting, written
 from alignlens.training.objectives.registry import ChosenObjective, MaskNetOptions
 
 if TYPE_CHECKING:
-    from alignlens.models.settings import ArchitectureSettings
+    from alignlens.models.base_settings import ArchitectureSettings
 
 _IN_MEMORY = BATCH_TOKENS, "a batch is in memory at once"
 _RATE = Limits(0, 1000), "any training diverges long before"

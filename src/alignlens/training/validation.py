@@ -71,7 +71,7 @@ def validate(model: Seq2Seq, dev: DevText, objective: Objective) -> Validation:
             source_begin=dev.source_begin,
         ).summary()
         texts = _translations(model, dev) if dev.translates else []
-        measured = objective.validation(model, _pairs(dev))
+        measured = objective.validation(model, (batch.framed(model.frame) for batch in _pairs(dev)))
     finally:
         model.train(was_training)
     references = dev.references[: len(texts)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from alignlens.corpora.registry import Dataset, LabelledSet
-    from alignlens.models.settings import ArchitectureSettings
+    from alignlens.models.base_settings import ArchitectureSettings
     from alignlens.training.presets import ChosenModel, Preset
 
 

@@ -31,6 +31,7 @@ from alignlens.attribution.gradients.transformer_layers import (
     feed_backward,
     made_ready,
     norm_backward,
+    norm_forward,
     own_backward,
     own_forward,
     own_spread,
@@ -88,12 +89,15 @@ class TransformerGradients(SourceGradients[TransformerForward]):
         for block in self._blocks(forward, cotangents, wanted):
             memory = self._decoder_backward(block.kept, block.top, block.starts)
             vectors = self._encoder_backward(block.kept, memory, 0)
+            if block.kept.source_entry is not None:
+                vectors = norm_backward(self._model.source_entry.norm, block.kept.source_entry, vectors)
             yield Gradients(block.rows, block.positions, vectors.transpose(1, 2))
 
     def products(
         self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor, along: Tensor
     ) -> Iterator[Products]:
         """Yields gradients times ``along``; the lowest self-attention is gone through forwards, once for all starts."""
+        along = self._entered(forward, along)
         lowest, changes = self._encoder[0], along
         for block in self._blocks(forward, cotangents, wanted):
             kept = block.kept
@@ -110,6 +114,12 @@ class TransformerGradients(SourceGradients[TransformerForward]):
                 into = before_branch(lowest.own_branch, kept.encoder[0].own.norm, grad)
                 values = torch.matmul(into, changes.transpose(2, 3)).sum(1)
             yield Products(block.rows, block.positions, values)
+
+    def _entered(self, forward: TransformerForward, along: Tensor) -> Tensor:
+        """Returns how what the lowest layer reads changes if the vectors move along."""
+        if forward.source_entry is None:
+            return along
+        return norm_forward(self._model.source_entry.norm, forward.source_entry, along)
 
     def _blocks(self, forward: TransformerForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
         """Yields rows and starts that go back together."""

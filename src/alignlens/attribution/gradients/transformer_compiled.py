@@ -109,6 +109,7 @@ class CompiledTransformerGradients(TransformerGradients):
         for block in _blocks(wanted, steps.numbers_of_start):
             grad = steps.through_decoder(block)
             steps.through_encoder(block, grad)
+            steps.through_entry(block, grad)
             yield Gradients(*block.pairs(), grad.transpose(1, 2))
 
     def products(
@@ -116,7 +117,7 @@ class CompiledTransformerGradients(TransformerGradients):
     ) -> Iterator[Products]:
         """Yields gradients times ``along``; the lowest self-attention is gone through forwards if that is cheaper."""
         steps, branch = self._steps(forward, cotangents), self._encoder[0].own_branch
-        along = along.contiguous()
+        along = self._entered(forward, along).contiguous()
         read = norm_forward(branch.norm, forward.encoder[0].own.norm, along) if branch.norm_first else along
         for block in _blocks(wanted, steps.numbers_of_start):
             grad, some = steps.through_decoder(block), along[block.rows]
@@ -152,6 +153,9 @@ class _Steps:
         self._encoder_norm = None
         if forward.encoder_norm is not None:
             self._encoder_norm = self._norm(model.encoder_norm, forward.encoder_norm)
+        self._source_entry = None
+        if forward.source_entry is not None:
+            self._source_entry = self._norm(model.source_entry.norm, forward.source_entry)
         self._encoder = [
             (self._attention(weights.own, kept.own), self._feed(weights.feed, kept.feed))
             for weights, kept in zip(encoder, forward.encoder, strict=True)
@@ -187,7 +191,7 @@ class _Steps:
         return memory
 
     def through_encoder(self, block: _Block, grad: Tensor, but_lowest_attention: bool = False) -> None:
-        """Turns the gradient of the encoder output into that of source vectors, or of the lowest attention's output."""
+        """Turns the gradient of the encoder output into that of its input, or of the lowest attention's output."""
         if self._encoder_norm is not None:
             self._library.norm_back(byref(block.struct), byref(self._encoder_norm), *self._sizes, _pointer(grad))
         for number, (own, feed) in reversed(list(enumerate(self._encoder))):
@@ -196,6 +200,11 @@ class _Steps:
                 self._run("attention_back", block, byref(own), _pointer(grad), None, c_int(1))
             elif not own.norm_first:
                 self._library.norm_back(byref(block.struct), byref(own.norm), *self._sizes, _pointer(grad))
+
+    def through_entry(self, block: _Block, grad: Tensor) -> None:
+        """Turns the gradient of what the lowest layer read into that of source vectors."""
+        if self._source_entry is not None:
+            self._library.norm_back(byref(block.struct), byref(self._source_entry), *self._sizes, _pointer(grad))
 
     def changes(self, block: _Block, along: Tensor, read: Tensor) -> Tensor:
         """Returns (row, position, source, dim), see ``transformer_layers.own_forward``."""

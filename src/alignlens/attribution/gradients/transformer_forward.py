@@ -84,12 +84,13 @@ class DecoderKept(NamedTuple):
 
 @dataclass(frozen=True)
 class TransformerForward(Forward):
-    """A whole forward pass; final norms exist where norms come before the branches."""
+    """A whole forward pass; final norms exist where norms come before the branches, the entry's if it has one."""
 
     encoder: tuple[EncoderKept, ...]
     decoder: tuple[DecoderKept, ...]
     encoder_norm: Normed | None
     decoder_norm: Normed | None
+    source_entry: Normed | None  # of the source; nothing goes back to the prefix
 
 
 def cut(value: Any, rows: slice) -> Any:
@@ -111,13 +112,15 @@ def run(model: Transformer, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Tr
     hidden = ~mask[:, None, None]
     length = prefix.shape[1]
     ahead = torch.ones(length, length, dtype=torch.bool, device=prefix.device).triu(1)
-    x, encoder = _placed(model, vectors), []
+    x, source_entry = _final(model.source_entry.norm, model.source_entry.placed(vectors))
+    encoder = []
     for layer in cast("Iterable[EncoderLayer]", model.encoder):
         x, own = _attend_own(layer.own, layer.own_branch, x, hidden)
         x, fed = _feed(layer.feed_forward, layer.feed_forward_branch, x)
         encoder.append(EncoderKept(own, fed))
     memory, encoder_norm = _final(model.encoder_norm, x)
-    y, decoder = _placed(model, prefix), list[DecoderKept]()
+    y, _ = _final(model.target_entry.norm, model.target_entry.placed(prefix))
+    decoder = list[DecoderKept]()
     for layer_ in cast("Iterable[DecoderLayer]", model.decoder):
         y, own = _attend_own(layer_.own, layer_.own_branch, y, ahead)
         y, cross = _attend_cross(layer_.cross, layer_.cross_branch, y, memory, hidden)
@@ -126,15 +129,11 @@ def run(model: Transformer, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Tr
     states, decoder_norm = _final(model.decoder_norm, y)
     layers = cast("Iterable[DecoderLayer]", model.decoder)
     seen = tuple(_named(layer.cross, kept.cross) for layer, kept in zip(layers, decoder, strict=True))
-    return TransformerForward(states, seen, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm)
+    return TransformerForward(states, seen, tuple(encoder), tuple(decoder), encoder_norm, decoder_norm, source_entry)
 
 
 def _named(layer: CrossAttention, kept: Attended) -> Attention:
     return Attention(kept.weights, kept.values, projection_by_head(layer), layer.output.bias)
-
-
-def _placed(model: Transformer, vectors: Tensor) -> Tensor:
-    return vectors + cast("Tensor", model.positions(0, vectors.shape[1]))
 
 
 def _normed(norm: nn.LayerNorm, inputs: Tensor) -> tuple[Tensor, Normed]:

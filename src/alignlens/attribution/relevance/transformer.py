@@ -38,7 +38,8 @@ class TransformerRelevance(Relevance):
         length = prefix.shape[1]
         visible = mask[:, None, None]
         backwards = torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
-        states = (vectors + model.positions(0, vectors.shape[1])).transpose(0, 1)
+        self._placed_source = model.source_entry.placed(vectors).transpose(0, 1)
+        states = model.source_entry.norm(self._placed_source)
         self._encoder: list[_Kept] = []
         for encoding in cast("Iterable[EncoderLayer]", model.encoder):
             own = _OwnAttention(rules, encoding.own_branch, encoding.own, Reach.EVERY)
@@ -46,7 +47,8 @@ class TransformerRelevance(Relevance):
             states = narrow.read(own.read(states, visible))
             self._encoder += [own, narrow]
         self._encoded, self._memory = states, model.encoder_norm(states)
-        states = (prefix + model.positions(0, length)).transpose(0, 1)
+        self._placed_prefix = model.target_entry.placed(prefix).transpose(0, 1)
+        states = model.target_entry.norm(self._placed_prefix)
         layers = list(cast("Iterable[DecoderLayer]", model.decoder))
         self._decoder: list[tuple[_OwnAttention, RelevantCross, _FeedForward]] = []
         for number, layer in enumerate(layers, start=1):
@@ -62,22 +64,24 @@ class TransformerRelevance(Relevance):
 
     def propagate(self, relevance: Tensor) -> Found:
         """Returns what the relevance of decoder states is made of."""
-        relevance = self._final_norm(self._model.decoder_norm, self._decoded, relevance, Reach.OWN)
+        relevance = self._outer_norm(self._model.decoder_norm, self._decoded, relevance, Reach.OWN)
         source = relevance.new_zeros(len(self._memory), *relevance.shape[1:])
         for own, cross, narrow in reversed(self._decoder):
             relevance, to_source = cross.propagate_both(narrow.propagate(relevance))
             source += to_source
             relevance = own.propagate(relevance)
-        source = self._final_norm(self._model.encoder_norm, self._encoded, source, Reach.EVERY)
+        source = self._outer_norm(self._model.encoder_norm, self._encoded, source, Reach.EVERY)
         for kept in reversed(self._encoder):
             source = kept.propagate(source)
+        source = self._outer_norm(self._model.source_entry.norm, self._placed_source, source, Reach.EVERY)
+        relevance = self._outer_norm(self._model.target_entry.norm, self._placed_prefix, relevance, Reach.LATER)
         return Found(source, relevance)
 
     def cross(self, branch: Branch, layer: CrossAttention, reach: Reach) -> RelevantCross:
         """Returns the attention to the source of one layer, which has read nothing yet."""
         return RelevantCross(self.rules, branch, layer, reach)
 
-    def _final_norm(self, norm: nn.Module, read: Tensor, relevance: Tensor, reach: Reach) -> Tensor:
+    def _outer_norm(self, norm: nn.Module, read: Tensor, relevance: Tensor, reach: Reach) -> Tensor:
         if not isinstance(norm, nn.LayerNorm):
             return relevance
         return self.rules.norm(_NORM, read, norm, relevance, reach)

@@ -20,7 +20,7 @@ from alignlens.models.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from alignlens.models.settings import ArchitectureSettings
+    from alignlens.models.base_settings import ArchitectureSettings
 
 #: Units of a feed-forward net that backward passes of a trained Transformer go through (docs/performance.md).
 _OPEN_UNITS = 0.06
@@ -80,7 +80,8 @@ def _formula(settings: ArchitectureSettings) -> Formula:
 
 def _transformer_weights(settings: TransformerSettings) -> int:
     dim, feed = settings.dim, 2 * settings.dim * settings.ffn
-    return settings.encoder_layers * (4 * dim**2 + feed) + settings.decoder_layers * (8 * dim**2 + feed)
+    positions = 2 * (settings.max_positions or 0) * dim
+    return settings.encoder_layers * (4 * dim**2 + feed) + settings.decoder_layers * (8 * dim**2 + feed) + positions
 
 
 def _lstm_weights(settings: LstmSettings) -> int:

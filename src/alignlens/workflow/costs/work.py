@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from alignlens.attribution.registry import Method
-    from alignlens.models.settings import ArchitectureSettings, TransformerSettings
+    from alignlens.models.base_settings import ArchitectureSettings
+    from alignlens.models.settings import TransformerSettings
     from alignlens.workflow.costs.arithmetic import Passes
     from alignlens.workflow.costs.rates import Speed
     from alignlens.workflow.costs.sizes import Text

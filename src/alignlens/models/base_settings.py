@@ -1,0 +1,34 @@
+"""What every architecture can be told. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from alignlens.io.limits import Limits
+from alignlens.io.typed import setting
+
+Sharing = Literal["separate", "shared", "tied", "shared_tied"]
+
+WIDTH = Limits(1, 16384), "the weights of a layer grow with its square"
+DEPTH = Limits(1, 100), "no published model is as deep"
+SHARE = Limits(0, 1, below=True)
+
+
+@dataclass(frozen=True)
+class ArchitectureSettings:
+    """What every architecture can be told; each adds its own."""
+
+    dim: int = setting(256, "Width of token vectors.", *WIDTH)
+    encoder_layers: int = setting(1, "Layers of the encoder.", *DEPTH)
+    decoder_layers: int = setting(1, "Layers of the decoder.", *DEPTH)
+    embeddings: Sharing = setting(
+        "separate",
+        "Source, target and output tables apart (separate), the first two one (shared), the last two one (tied), "
+        "all one.",
+    )
+
+    @property
+    def positions(self) -> int | None:
+        """Longest sentence, with its end symbol, that the model has positions for; None for no limit."""
+        return None

@@ -1,0 +1,177 @@
+"""What all families read alike: names, configuration, weights and the order of pieces in a Hugging Face folder.
+
+Control symbols stand anywhere in their vocabularies. Here they have the ids of ``corpora.symbols``, and everything else
+follows in their order; ``Vocabulary`` says which piece has which id. No code of a folder is run: a pickle is read with
+torch's ``weights_only``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from zipfile import BadZipFile
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from alignlens.errors import ConfigError, InputError
+from alignlens.io.documents import read_json, taking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from alignlens.models.contract import Seq2Seq
+    from alignlens.models.settings import ModelSpec
+    from alignlens.subwords.spans import Segmenter
+
+CONFIG = "config.json"
+ADVICE = "Fetch the folder of the model again."
+UNKNOWN = "<unk>"
+_MOST_UNNAMED = 1024  # rows without a piece: to make tables a round size, and to mark gaps in text (T5)
+#: Their names of activations, and ours.
+_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu", "gelu_tanh"]] = {
+    "swish": "swish",
+    "silu": "swish",
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+}
+
+
+class Languages(NamedTuple):
+    """The codes behind a model's name, ``#source-target``; None where the folder says what they are."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Pieces in the order of our ids, and the rows that they have in the tables of a checkpoint."""
+
+    pieces: tuple[str, ...]
+    rows: tuple[int, ...]
+
+    @classmethod
+    def filling(
+        cls, piece_of: Mapping[int, str], control: tuple[int, int, int, int], size: int, subwords: Path
+    ) -> Self:
+        """Returns all rows of tables of so many: those that have no piece are predicted as any other.
+
+        ``subwords`` is the file that the pieces come from.
+        """
+        needed = max(piece_of, default=-1) + 1
+        if not needed <= size <= needed + _MOST_UNNAMED:
+            problem = f"its pieces ask for {needed} rows, but the model has {size}; they belong to another model."
+            raise InputError(problem, subwords, advice=ADVICE)
+        return cls.ordered(piece_of, control, size)
+
+    @classmethod
+    def ordered(cls, piece_of: Mapping[int, str], control: tuple[int, int, int, int], size: int = 0) -> Self:
+        """Returns the rows of unknown, begin, end and padding first, then all others; there may be more than pieces."""
+        unnamed = {row: f"<unused{row}>" for row in range(size) if row not in piece_of}
+        rest = sorted({*piece_of, *unnamed} - set(control))
+        pieces = (UNKNOWN, "<s>", "</s>", "<pad>", *(piece_of.get(row) or unnamed[row] for row in rest))
+        return cls(pieces, (*control, *rest))
+
+    def number(self, row: int) -> int:
+        """Returns our id of a row."""
+        return self.rows.index(row)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model, what it is, the pieces of both sides, and what splits their text."""
+
+    model: Seq2Seq
+    spec: ModelSpec
+    source: Vocabulary
+    target: Vocabulary
+    source_segmenter: Segmenter
+    target_segmenter: Segmenter
+    weights: Path  # the file that they come from
+
+
+def read_config(folder: Path) -> tuple[dict[str, Any], Path]:
+    """Returns the configuration of a model, and the file that it stands in."""
+    path = folder / CONFIG
+    return read_json(path, ADVICE), path
+
+
+def read_beside(folder: Path, name: str) -> dict[str, Any]:
+    """Returns what a file says that a folder need not have."""
+    path = folder / name
+    return read_json(path, ADVICE) if path.is_file() else {}
+
+
+def no_languages(languages: Languages, folder: Path, family: str) -> None:
+    """Raises if languages are chosen of a model that has no codes for them."""
+    if languages != Languages():
+        raise ConfigError(f"{folder}: {family} models have no language codes. Leave out what stands behind #.")
+
+
+def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Iterable[tuple[str, Any, str]]) -> None:
+    """Raises if a configuration has another value than ours (key, value, what the other would be)."""
+    for key, ours, what in fixed:
+        if bool(config.get(key, ours)) != ours:
+            raise InputError(f"{key} is {config[key]!r}: {family} models with {what} are not supported.", path)
+
+
+def check_sides(config: Mapping[str, Any], path: Path) -> None:
+    """Raises if encoder and decoder differ in what ours have in common."""
+    for key in ("attention_heads", "ffn_dim"):
+        sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
+        if sides[0] != sides[1]:
+            raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
+
+
+def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu", "gelu_tanh"]:
+    """Returns our name of an activation."""
+    name = config["activation_function"]
+    if name not in _ACTIVATIONS:
+        known = ", ".join(_ACTIVATIONS)
+        raise InputError(f"activation_function {name!r} is not supported; those that are: {known}.", path)
+    return _ACTIVATIONS[name]
+
+
+def control_rows(config: Mapping[str, Any], path: Path, unknown: int, begin: str = "bos") -> tuple[int, int, int, int]:
+    """Returns the rows of unknown, begin, end and padding."""
+    with taking(path, ADVICE):
+        first, end, padding = (int(config[f"{key}_token_id"]) for key in (begin, "eos", "pad"))
+    return unknown, first, end, padding
+
+
+def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
+    """Returns the weights of a folder by their names, and the file that they stand in, or the list of several."""
+    safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    several = safe.with_name(f"{safe.name}.index.json")
+    path = next((each for each in (safe, several, pickled) if each.is_file()), None)
+    if path is None:
+        raise InputError("no weights here: neither model.safetensors nor pytorch_model.bin.", folder, advice=ADVICE)
+    if path is several:
+        with taking(path, ADVICE):
+            names = sorted(set(read_json(path, ADVICE)["weight_map"].values()))
+        found: dict[str, Tensor] = {}
+        for name in names:
+            found |= _tensors_of(folder / name)
+    else:
+        found = _tensors_of(path)
+    return {str(name).removeprefix("model."): tensor for name, tensor in found.items()}, path
+
+
+def _tensors_of(path: Path) -> dict[str, Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        return found
+    except FileNotFoundError:
+        raise InputError("no such file.", path, advice=ADVICE) from None
+    except (SafetensorError, UnpicklingError, BadZipFile, RuntimeError, EOFError, ValueError) as error:
+        why = " ".join(str(error).split())[:100]
+        raise InputError(f"not weights, or damaged ones ({why}).", path, advice=ADVICE) from None

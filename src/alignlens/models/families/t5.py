@@ -1,0 +1,143 @@
+"""T5 and mT5: their own architecture; the decoder begins with padding, and a task is part of the text of the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from alignlens.corpora.symbols import Frame
+from alignlens.errors import InputError
+from alignlens.io.documents import taking
+from alignlens.models.families.filling import Filling
+from alignlens.models.families.folder import (
+    ADVICE,
+    UNKNOWN,
+    Imported,
+    Languages,
+    Vocabulary,
+    no_languages,
+    read_config,
+    read_tensors,
+)
+from alignlens.models.families.multilingual import with_added
+from alignlens.models.registry import build
+from alignlens.models.settings import ModelSpec
+from alignlens.models.t5 import EPSILON
+from alignlens.models.t5_settings import T5Settings
+from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+
+SUBWORDS = "spiece.model"
+_FORMS: dict[str, tuple[Literal["relu", "swish", "gelu", "gelu_tanh"], bool]] = {
+    "relu": ("relu", False),
+    "gelu": ("gelu", False),
+    "gated-relu": ("relu", True),
+    "gated-gelu": ("gelu_tanh", True),
+    "gated-silu": ("swish", True),
+}
+
+
+def load(folder: Path, languages: Languages) -> Imported:
+    """Returns the model of a folder."""
+    no_languages(languages, folder, "T5")
+    config, path = read_config(folder)
+    tensors, weights = read_tensors(folder)
+    with taking(path, ADVICE):
+        settings = _settings(config, path, _is_tied(tensors))
+        vocabulary, start = _vocabulary(folder, config, path)
+    count = len(vocabulary.pieces)
+    spec = ModelSpec("t5", settings, count, count, frame=Frame(target=(start,)))
+    segmenter = VocabularySegmenter.of(folder / SUBWORDS, vocabulary.pieces)
+    model = build(spec)
+    with torch.no_grad(), taking(weights, ADVICE):
+        filling = Filling(model)
+        rows = list(vocabulary.rows)
+        for name, parts in _names(settings):
+            tables = [tensors[part] for part in parts]
+            filling.put(name, *([table[rows] for table in tables] if name in _TABLES else tables))
+        filling.check()
+        for side, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
+            if any(name.startswith(f"{side}.block.{layers}.") for name in tensors):
+                raise ValueError(f"{side}.block.{layers} is in no layer of the configuration")
+    return Imported(model.eval(), spec, vocabulary, vocabulary, segmenter, segmenter, weights)
+
+
+_TABLES = ("source_table.weight", "output.weight")
+
+
+def _is_tied(tensors: Mapping[str, Tensor]) -> bool:
+    """Tells whether the output layer is the table of vectors, whatever the configuration says."""
+    output, shared = tensors.get("lm_head.weight"), tensors.get("shared.weight")
+    return output is None or (shared is not None and torch.equal(output, shared))
+
+
+def _settings(config: Mapping[str, Any], path: Path, tied: bool) -> T5Settings:
+    form = config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu")
+    if form not in _FORMS:
+        raise InputError(f"feed_forward_proj {form!r} is not supported; those that are: {', '.join(_FORMS)}.", path)
+    if abs(config.get("layer_norm_epsilon", EPSILON) - EPSILON) > EPSILON / 100:
+        raise InputError(f"layer_norm_epsilon {config['layer_norm_epsilon']} is not supported, only {EPSILON}.", path)
+    activation, gated = _FORMS[form]
+    # The first models scale and tie; the configurations of others say that they do not tie, and mT5 never scales.
+    scaled = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True) is not False)
+    return T5Settings(
+        dim=config["d_model"],
+        ffn=config["d_ff"],
+        heads=config["num_heads"],
+        head_dim=config["d_kv"],
+        encoder_layers=config["num_layers"],
+        decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
+        distances=config.get("relative_attention_num_buckets", 32),
+        farthest=config.get("relative_attention_max_distance", 128),
+        activation=activation,
+        gated=gated,
+        scale_output=bool(scaled) and config["model_type"] == "t5",
+        dropout=config.get("dropout_rate", 0.1),
+        embeddings="shared_tied" if tied else "shared",
+    )
+
+
+def _vocabulary(folder: Path, config: Mapping[str, Any], path: Path) -> tuple[Vocabulary, int]:
+    """Returns the pieces of all rows, and our id of what the decoder begins with."""
+    pieces = pieces_of_model(folder / SUBWORDS)
+    size, end, padding = (int(config[key]) for key in ("vocab_size", "eos_token_id", "pad_token_id"))
+    if size <= len(pieces):
+        problem = f"vocab_size {size}: no row is left beside the {len(pieces)} pieces of {SUBWORDS}; not supported."
+        raise InputError(problem, path)
+    if UNKNOWN not in pieces:
+        raise InputError(f"has no piece {UNKNOWN!r}; not supported.", folder / SUBWORDS)
+    piece_of = with_added(dict(enumerate(pieces)), folder)
+    # It has no symbol of its own for BEGIN, which is never read, and never predicted in a translation: as the last row.
+    control = (pieces.index(UNKNOWN), size - 1, end, padding)
+    vocabulary = Vocabulary.filling(piece_of, control, size, folder / SUBWORDS)
+    return vocabulary, vocabulary.number(int(config.get("decoder_start_token_id", padding)))
+
+
+def _names(settings: T5Settings) -> Iterator[tuple[str, list[str]]]:
+    """Yields our names of tensors, and what they are made of."""
+    yield "source_table.weight", ["shared.weight"]  # which is the target's, too
+    if settings.embeddings == "shared":
+        yield "output.weight", ["lm_head.weight"]
+    for side, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
+        table = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        yield f"{side}_distances.table.weight", [table]
+        yield f"{side}_norm.weight", [f"{side}.final_layer_norm.weight"]
+        branches = [("own", "SelfAttention"), *([("cross", "EncDecAttention")] if side == "decoder" else [])]
+        for number in range(layers):
+            ours, theirs = f"{side}.{number}", f"{side}.block.{number}.layer"
+            for place, (name, attention) in enumerate(branches):
+                for part, made_of in (("query", "q"), ("project", "kv"), ("output", "o")):
+                    parts = [f"{theirs}.{place}.{attention}.{each}.weight" for each in made_of]
+                    yield f"{ours}.{name}.{part}.weight", parts
+                yield f"{ours}.{name}_branch.norm.weight", [f"{theirs}.{place}.layer_norm.weight"]
+            net = f"{theirs}.{len(branches)}.DenseReluDense"
+            inner = {"widen": "wi_0", "gate": "wi_1"} if settings.gated else {"widen": "wi"}
+            for part, made in (*inner.items(), ("narrow", "wo")):
+                yield f"{ours}.feed_forward.{part}.weight", [f"{net}.{made}.weight"]
+            yield f"{ours}.feed_forward_branch.norm.weight", [f"{theirs}.{len(branches)}.layer_norm.weight"]

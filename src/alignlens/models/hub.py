@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json
-from alignlens.models.marian import CONFIG
+from alignlens.models.marian_settings import CONFIG
 
 #: What is read of a repository; never code.
 _WANTED = ("*.json", "*.spm", "*.model", "*.safetensors", "pytorch_model.bin")

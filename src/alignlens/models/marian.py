@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import torch
@@ -18,8 +18,9 @@ from safetensors.torch import load_file
 
 from alignlens.errors import InputError
 from alignlens.io.documents import read_json, taking
+from alignlens.models.marian_settings import CONFIG, marian_settings
 from alignlens.models.registry import build
-from alignlens.models.settings import ModelSpec, TransformerSettings
+from alignlens.models.settings import ModelSpec
 from alignlens.models.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -30,24 +31,8 @@ if TYPE_CHECKING:
 
     from alignlens.models.contract import Seq2Seq
 
-CONFIG = "config.json"
 _ADVICE = "Fetch the folder of the model again."
 _UNKNOWN = "<unk>"
-#: Its names of activations, and ours.
-_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu"]] = {
-    "swish": "swish",
-    "silu": "swish",
-    "relu": "relu",
-    "gelu": "gelu",
-}
-#: What other models of this family may have, and ours cannot: key, the value that ours has, what to call it.
-_FIXED = (
-    ("normalize_before", False, "norms before the layers"),
-    ("normalize_embedding", False, "normalised embeddings"),
-    ("add_final_layer_norm", False, "a norm after the last layer"),
-    ("static_position_embeddings", True, "learned positions"),
-    ("scale_embedding", True, "embeddings that are not scaled"),
-)
 
 
 @dataclass(frozen=True)
@@ -74,7 +59,7 @@ def load_marian(folder: Path) -> Imported:
     path = folder / CONFIG
     config = read_json(path, _ADVICE)
     with taking(path, _ADVICE):
-        settings = _settings(config, path)
+        settings = marian_settings(config, path)
     shared = bool(config.get("share_encoder_decoder_embeddings", True))
     source = _vocabulary(folder / "vocab.json", config)
     target = source if shared else _vocabulary(folder / "target_vocab.json", config)
@@ -85,33 +70,6 @@ def load_marian(folder: Path) -> Imported:
     with torch.no_grad(), taking(weights_path, _ADVICE):
         _fill(model, tensors, source, target)
     return Imported(model.eval(), spec, source, target, weights_path)
-
-
-def _settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
-    for key, ours, what in _FIXED:
-        if bool(config.get(key, ours)) != ours:
-            raise InputError(f"{key} is {config[key]!r}: Marian models with {what} are not supported.", path)
-    for key in ("attention_heads", "ffn_dim"):
-        sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
-        if sides[0] != sides[1]:
-            raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
-    if config["activation_function"] not in _ACTIVATIONS:
-        known = ", ".join(_ACTIVATIONS)
-        problem = f"activation_function {config['activation_function']!r} is not supported; those that are: {known}."
-        raise InputError(problem, path)
-    shared = config.get("share_encoder_decoder_embeddings", True)
-    return TransformerSettings(
-        dim=config["d_model"],
-        ffn=config["encoder_ffn_dim"],
-        heads=config["encoder_attention_heads"],
-        encoder_layers=config["encoder_layers"],
-        decoder_layers=config["decoder_layers"],
-        activation=_ACTIVATIONS[config["activation_function"]],
-        sinusoids="halves",
-        dropout=config.get("dropout", 0.1),
-        output_bias=True,
-        embeddings="shared_tied" if shared else "separate",
-    )
 
 
 def _vocabulary(path: Path, config: Mapping[str, Any]) -> Vocabulary:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from alignlens.decoding.translate import VOCABULARY
 from alignlens.errors import ConfigError
 from alignlens.io.atomic import atomic_directory, write_json
 from alignlens.models.checkpoint import FORMAT, KIND, save_tensors, weights_of
 from alignlens.models.contract import parameter_count
 from alignlens.models.hub import is_foreign
 from alignlens.models.marian_export import exportable, marian_config, write_marian_tensors
+from alignlens.subwords.vocabulary_segmenter import VOCABULARY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def import_model(trained: TrainedModel, out: Path) -> None:
     with atomic_directory(out, KIND) as made:
         for side, segmenter in (("source", trained.source), ("target", trained.target)):
             shutil.copyfile(segmenter.path, made / f"{side}.model")
-            write_json(made / VOCABULARY.format(side=side), {"pieces": segmenter.vocabulary})
+            write_json(made / f"{side}{VOCABULARY}", {"pieces": segmenter.vocabulary})
         card = {
             "format": FORMAT,
             "spec": trained.spec.as_json(),

@@ -19,13 +19,11 @@ from alignlens.decoding.sentences import stored
 from alignlens.decoding.settings import BeamSettings, TranslationSettings
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.checksum import sha256_of
-from alignlens.io.documents import read_json, taking
-from alignlens.io.seals import verify
 from alignlens.models.checkpoint import load_model
 from alignlens.models.hub import foreign_folder, is_foreign
 from alignlens.models.marian import load_marian
-from alignlens.subwords.spans import Segmenter, line_of
-from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
+from alignlens.subwords.spans import line_of
+from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, segmenter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,11 +35,7 @@ if TYPE_CHECKING:
     from alignlens.decoding.settings import DecodingSettings
     from alignlens.models.contract import Seq2Seq
     from alignlens.models.settings import ModelSpec
-
-
-#: Pieces of all ids, beside the SentencePiece model of a side, where that numbers them otherwise.
-VOCABULARY = "{side}.vocabulary.json"
-_IMPORT = "Import the model again: alignlens model import."
+    from alignlens.subwords.spans import Segmenter
 
 
 def decode(
@@ -116,7 +110,7 @@ class TrainedModel:
         segmenters = {}
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
             path = folder / f"{side}.model"
-            segmenter = _segmenter(path, folder / VOCABULARY.format(side=side))
+            segmenter = segmenter_of(path)
             if len(segmenter) != size:
                 raise InputError(
                     f"{len(segmenter)} pieces, but the model in this folder was trained with {size}.",
@@ -153,14 +147,3 @@ class TrainedModel:
     def text(self, ids: Iterable[int]) -> str:
         """Returns the line that target ids spell, with the words that ``word_of_piece`` counts."""
         return line_of(self.target.pieces_of(ids))
-
-
-def _segmenter(path: Path, vocabulary: Path) -> Segmenter:
-    """Returns what splits text of one side: of an imported model, with the pieces of its ids in a file of its own."""
-    if not vocabulary.is_file():
-        return Segmenter.load(path)
-    content = read_json(vocabulary, _IMPORT)
-    with taking(vocabulary, _IMPORT):
-        pieces = [str(piece) for piece in content["pieces"]]
-    verify(path)
-    return VocabularySegmenter.of(path, pieces)

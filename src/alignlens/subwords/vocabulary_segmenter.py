@@ -17,6 +17,8 @@ import sentencepiece
 from alignlens.corpora.symbols import UNKNOWN_ID
 from alignlens.errors import InputError
 from alignlens.io.children import in_child
+from alignlens.io.documents import read_json, taking
+from alignlens.io.seals import verify
 from alignlens.subwords.spans import MARK, Segmented, Segmenter, Spelling
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADVICE = "Fetch the folder of the model again."
+_IMPORT = "Import the model again: alignlens model import."
+#: The pieces of all ids stand beside the SentencePiece model of an imported model, which numbers them otherwise.
+VOCABULARY = ".vocabulary.json"
 #: How Marian models with several target languages are told which: a word of its own before the source.
 _LANGUAGE = re.compile(r">>\S+<<")
 
@@ -77,6 +82,18 @@ class VocabularySegmenter(Segmenter):
         if not self._vocabulary[ids[0]].startswith(MARK):
             ids.insert(0, self._id_of[MARK])
         return self._remember(word, Spelling(tuple(self.pieces_of(ids)), tuple(ids)), cache)
+
+
+def segmenter_of(path: Path) -> Segmenter:
+    """Returns what splits text by a SentencePiece model file; that of an imported model has its vocabulary beside it."""
+    beside = path.with_suffix(VOCABULARY)
+    if not beside.is_file():
+        return Segmenter.load(path)
+    content = read_json(beside, _IMPORT)
+    with taking(beside, _IMPORT):
+        pieces = [str(piece) for piece in content["pieces"]]
+    verify(path)
+    return VocabularySegmenter.of(path, pieces)
 
 
 def _is_one_word(pieces: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ BASE = {"errors", "__init__"}
 REGISTRIES = {
     "corpora.registry", "corpora.settings", "subwords.settings", "alignment.extractions", "alignment.symmetrizations",
     "aligners.registry", "aligners.settings", "metrics.settings", "models.settings", "decoding.settings",
+    "models.foreign",
     "training.settings", "training.presets", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
     "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",

@@ -1,4 +1,4 @@
-"""Models from elsewhere in a configuration, known by their ``config.json`` alone: no tensor library is loaded for it."""
+"""Models from elsewhere in a configuration, known by their ``config.json`` alone, without a tensor library."""
 
 from __future__ import annotations
 

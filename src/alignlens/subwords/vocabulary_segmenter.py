@@ -85,7 +85,7 @@ class VocabularySegmenter(Segmenter):
 
 
 def segmenter_of(path: Path) -> Segmenter:
-    """Returns what splits text by a SentencePiece model file; that of an imported model has its vocabulary beside it."""
+    """Returns what splits text by a SentencePiece model file; one of an imported model has its vocabulary beside it."""
     beside = path.with_suffix(VOCABULARY)
     if not beside.is_file():
         return Segmenter.load(path)

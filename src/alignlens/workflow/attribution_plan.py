@@ -102,7 +102,7 @@ class AttributionPlan:
         for dataset in settings.datasets:
             studied = settings.studies and self.plan.has_gold(dataset.name)
             for model in settings.models:
-                for seed in settings.seeds:
+                for seed in self.plan.planned(model.name).seeds:
                     for decoding in settings.attribution.decodings:
                         compared = self._plain() if studied and decoding == FORCED else []
                         methods = supported([*compared, *settings.attribution.methods], model.architecture)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_folders import write_configs
 
 from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.attribution.settings import AttributionSettings
@@ -118,7 +119,11 @@ def test_files_are_laid_over_each_other_as_snakemake_does(tmp_path: Path) -> Non
         read_config([tmp_path / "list.yaml"])
 
 
-def test_every_preset_is_valid_and_named_as_its_file(project: Path) -> None:
+def test_every_preset_is_valid_and_named_as_its_file(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIGNLENS_OPUS", str(tmp_path))
+    write_configs(tmp_path, "en-fr", "fr-en")
     base = project / "config" / "config.yaml"
     assert load_settings(read_config([base]), project).preset == "demo"
     presets = sorted((project / "config" / "presets").glob("*.yaml"))

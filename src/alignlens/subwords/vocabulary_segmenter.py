@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from typing import TYPE_CHECKING, Any, Self
 
 import sentencepiece
@@ -94,6 +95,16 @@ def segmenter_of(path: Path) -> Segmenter:
         pieces = [str(piece) for piece in content["pieces"]]
     verify(path)
     return VocabularySegmenter.of(path, pieces)
+
+
+def copy_subwords(path: Path, copy: Path) -> None:
+    """Copies a SentencePiece model, with the vocabulary of an imported model if it has one."""
+    beside = path.with_suffix(VOCABULARY)
+    verify(path)
+    shutil.copyfile(path, copy)
+    if beside.is_file():
+        verify(beside)
+        shutil.copyfile(beside, copy.with_suffix(VOCABULARY))
 
 
 def _is_one_word(pieces: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from alignlens.io.checksum import sha256_of
 from alignlens.io.parts import remove_parts
 from alignlens.models.checkpoint import read_spec
 from alignlens.models.settings import TransformerSettings, with_masks
-from alignlens.subwords.spans import Segmenter
+from alignlens.subwords.vocabulary_segmenter import segmenter_of
 from alignlens.training.assembly import Files, assemble, write_masks
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from alignlens.decoding.given import Given
     from alignlens.models.settings import ModelSpec
+    from alignlens.subwords.spans import Segmenter
     from alignlens.training.loop import Training
     from alignlens.training.processes import Processes
     from alignlens.training.settings import MaskSettings
@@ -62,7 +63,7 @@ class MaskTraining:
         """Segments what is given as text; the folder of the training keeps it until its end."""
         symbols = 1 + self.check().source_begin, 1
         for place, side in enumerate(_SIDES):
-            segmenter = Segmenter.load(self._subwords(side))
+            segmenter = segmenter_of(self._subwords(side))
             read = self.texts[place].pieces(segmenter, symbols[place], None)
             self._write(f"train.{side}", read, segmenter)
             if self.dev is not None:

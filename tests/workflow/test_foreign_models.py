@@ -118,7 +118,7 @@ def test_tables_studies_and_tracking_know_it(workspace: Workspace) -> None:
     assert set(runs.values()) == {"FINISHED"}
 
 
-def test_a_folder_that_changes_is_imported_again_and_a_wrong_one_stops_everything(workspace: Workspace) -> None:
+def test_another_folder_is_imported_again_and_a_wrong_one_stops_everything(workspace: Workspace) -> None:
     config = yaml.safe_load((workspace.folder / "tiny.yaml").read_text())
     named = config["models"]["opus"]["huggingface"]
     other = {way: named.format(source=way[:2], target=way[3:]) for way in ("xa-xb", "xb-xa")}

@@ -61,7 +61,7 @@ def _value(model: Described, key: str) -> object:
 
 
 def _folder(chosen: ForeignModel, source: str, target: str, where: str) -> str:
-    """Returns the folder of a direction, absolute."""
+    """Returns the folder of a direction, which is there."""
     named, direction = chosen.huggingface, f"{source}-{target}"
     if isinstance(named, str):
         named = named.replace("{source}", source).replace("{target}", target)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_folders import MARIAN, write_configs
+from marian_configs import MARIAN, write_configs
 
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
@@ -39,8 +39,8 @@ def plan_of(project: Path, huggingface: Any, **changes: Any) -> Plan:
     return Plan.of(load_settings({"preset": "mine", "datasets": ["demo"], "models": models, **changes}, project))
 
 
-def test_every_family_that_can_be_read_is_described_without_a_tensor_library() -> None:
-    assert tuple(FAMILIES) == SUPPORTED
+def test_what_a_configuration_may_name_can_be_read() -> None:
+    assert set(FAMILIES) <= set(SUPPORTED)
 
 
 def test_a_model_is_imported_where_one_of_ours_is_trained(project: Path, folders: str) -> None:
@@ -168,7 +168,7 @@ def test_environment_variables_are_filled_in(
         ({"huggingface": "{here}/ours-{source}-{target}"}, "models.opus.huggingface: .*is a model of alignlens"),
         ({"huggingface": "{here}/{{source}}-{target}"}, "models.opus.huggingface: .*takes braces in a path"),
         ({"huggingface": "{here}/empty-{source}-{target}"}, r"models.opus.huggingface: .*config.json: no such file"),
-        ({"huggingface": "{here}/bert-{source}-{target}"}, "of type 'bert' are not supported; those that are: marian"),
+        ({"huggingface": "{here}/bert-{source}-{target}"}, "of type 'bert' are not supported in a configuration"),
         ({"huggingface": "{here}/zero-{source}-{target}"}, "zero-xa-xb/config.json: encoder_layers: 0 must be at"),
         ({"huggingface": "{here}/headless-{source}-{target}"}, "headless-xa-xb/config.json: unexpected value"),
         ({"huggingface": "{here}/none-{source}-{target}"}, "none-xa-xb/config.json: 'd_model' is missing"),

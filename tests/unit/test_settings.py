@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_folders import write_configs
+from marian_configs import write_configs
 
 from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.attribution.settings import AttributionSettings

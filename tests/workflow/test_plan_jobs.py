@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from foreign_folders import write_configs
+from marian_configs import write_configs
 from throwaway import TINY, Workspace
 
 from alignlens.workflow.costs.jobs import estimate

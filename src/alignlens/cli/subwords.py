@@ -134,10 +134,10 @@ def _segment_name(about: dict[str, Any]) -> str:
 
 def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
     """Writes the pieces of every line; returns how many lines, words and pieces there are."""
+    from alignlens.subwords.reading import read_segmenter
     from alignlens.subwords.stores import PieceWriter, opened
-    from alignlens.subwords.vocabulary_segmenter import segmenter_of
 
-    segmenter = segmenter_of(args.model)
+    segmenter = read_segmenter(args.model)
     # Only a file can be read twice: once for its damages and its length, before the long work.
     total = sum(1 for _ in stream_lines(args.input)) if args.input.is_file() else None
     counts = {"lines": 0, "words": 0, "pieces": 0}

@@ -11,7 +11,7 @@ from alignlens.models.checkpoint import FORMAT, KIND, save_tensors, weights_of
 from alignlens.models.contract import parameter_count
 from alignlens.models.hub import is_foreign
 from alignlens.models.marian_export import exportable, marian_config, write_marian_tensors
-from alignlens.subwords.vocabulary_segmenter import VOCABULARY
+from alignlens.subwords.reading import write_segmenter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +27,7 @@ def import_model(trained: TrainedModel, out: Path) -> None:
         raise ConfigError(f"{trained.folder}: a model of alignlens already; there is nothing to import.")
     with atomic_directory(out, KIND) as made:
         for side, segmenter in (("source", trained.source), ("target", trained.target)):
-            shutil.copyfile(segmenter.path, made / f"{side}.model")
-            write_json(made / f"{side}{VOCABULARY}", {"pieces": segmenter.vocabulary})
+            write_segmenter(segmenter, made / f"{side}.model")
         card = {
             "format": FORMAT,
             "spec": trained.spec.as_json(),

@@ -22,8 +22,9 @@ from alignlens.io.checksum import sha256_of
 from alignlens.models.checkpoint import load_model
 from alignlens.models.hub import foreign_folder, is_foreign
 from alignlens.models.marian import load_marian
-from alignlens.subwords.spans import line_of
-from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, segmenter_of
+from alignlens.subwords.reading import read_segmenter
+from alignlens.subwords.spans import Segmenter, line_of
+from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from alignlens.decoding.settings import DecodingSettings
     from alignlens.models.contract import Seq2Seq
     from alignlens.models.settings import ModelSpec
-    from alignlens.subwords.spans import Segmenter
 
 
 def decode(
@@ -110,7 +110,7 @@ class TrainedModel:
         segmenters = {}
         for side, size in (("source", spec.source_vocab), ("target", spec.target_vocab)):
             path = folder / f"{side}.model"
-            segmenter = segmenter_of(path)
+            segmenter = read_segmenter(path)
             if len(segmenter) != size:
                 raise InputError(
                     f"{len(segmenter)} pieces, but the model in this folder was trained with {size}.",

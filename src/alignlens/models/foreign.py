@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from alignlens.errors import ConfigError
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
 from alignlens.io.schema import check
 from alignlens.io.typed import ONE_LINE, REQUIRED, schema_of, setting, written
-from alignlens.models.hub import foreign_folder
 from alignlens.models.marian_settings import CONFIG, marian_settings
 
 if TYPE_CHECKING:
@@ -49,10 +49,16 @@ FAMILIES: dict[str, tuple[str, Callable[[Mapping[str, Any], Path], ArchitectureS
 
 def described(folder: Path) -> Described:
     """Returns what the model of a folder on this machine is; what cannot be used is an error in one line."""
-    path = foreign_folder(folder) / CONFIG
-    config = read_json(path, _ADVICE)
+    path = folder / CONFIG
+    config = read_json(path, "Give a folder of the Hugging Face hub, with everything in it.")
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        told = repr(family)[:60]
+        raise ConfigError(
+            f"{path}: models of type {told} are not supported in a configuration; those that are: {', '.join(FAMILIES)}"
+        )
+    architecture, settings_of = FAMILIES[family]
     with taking(path, _ADVICE):
-        architecture, settings_of = FAMILIES[config["model_type"]]
         settings = settings_of(config, path)
         sides = [key for key in ("vocab_size", "decoder_vocab_size") if config.get(key) is not None]
         vocabulary = max(values.whole(config, key, least=1) for key in sides or ["vocab_size"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from typing import TYPE_CHECKING, Any, Self
 
 import sentencepiece
@@ -18,8 +17,6 @@ import sentencepiece
 from alignlens.corpora.symbols import UNKNOWN_ID
 from alignlens.errors import InputError
 from alignlens.io.children import in_child
-from alignlens.io.documents import read_json, taking
-from alignlens.io.seals import verify
 from alignlens.subwords.spans import MARK, Segmented, Segmenter, Spelling
 
 if TYPE_CHECKING:
@@ -27,9 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADVICE = "Fetch the folder of the model again."
-_IMPORT = "Import the model again: alignlens model import."
-#: The pieces of all ids stand beside the SentencePiece model of an imported model, which numbers them otherwise.
-VOCABULARY = ".vocabulary.json"
 #: How Marian models with several target languages are told which: a word of its own before the source.
 _LANGUAGE = re.compile(r">>\S+<<")
 
@@ -83,28 +77,6 @@ class VocabularySegmenter(Segmenter):
         if not self._vocabulary[ids[0]].startswith(MARK):
             ids.insert(0, self._id_of[MARK])
         return self._remember(word, Spelling(tuple(self.pieces_of(ids)), tuple(ids)), cache)
-
-
-def segmenter_of(path: Path) -> Segmenter:
-    """Returns what splits text by a SentencePiece model file; one of an imported model has its vocabulary beside it."""
-    beside = path.with_suffix(VOCABULARY)
-    if not beside.is_file():
-        return Segmenter.load(path)
-    content = read_json(beside, _IMPORT)
-    with taking(beside, _IMPORT):
-        pieces = [str(piece) for piece in content["pieces"]]
-    verify(path)
-    return VocabularySegmenter.of(path, pieces)
-
-
-def copy_subwords(path: Path, copy: Path) -> None:
-    """Copies a SentencePiece model, with the vocabulary of an imported model if it has one."""
-    beside = path.with_suffix(VOCABULARY)
-    verify(path)
-    shutil.copyfile(path, copy)
-    if beside.is_file():
-        verify(beside)
-        shutil.copyfile(beside, copy.with_suffix(VOCABULARY))
 
 
 def _is_one_word(pieces: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from alignlens.corpora.tokens import TokenStore
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import atomic_directory, write_json, write_lines
 from alignlens.io.checksum import sha256_of
+from alignlens.io.seals import verify
 from alignlens.io.text import read_lines
 from alignlens.models.checkpoint import (
     FORMAT,
@@ -27,9 +28,9 @@ from alignlens.models.checkpoint import (
 from alignlens.models.contract import parameter_count
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec, architecture_of, architecture_settings
-from alignlens.subwords.spans import join
+from alignlens.subwords.reading import read_segmenter, vocabulary_beside
+from alignlens.subwords.spans import Segmenter, join
 from alignlens.subwords.stores import check_subwords
-from alignlens.subwords.vocabulary_segmenter import copy_subwords, segmenter_of
 from alignlens.training.loop import Training
 from alignlens.training.objectives.contract import Material
 from alignlens.training.state import WorkFolder, differences
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignlens.models.contract import Seq2Seq
-    from alignlens.subwords.spans import Segmenter
     from alignlens.training.processes import Processes
     from alignlens.training.settings import TrainingSettings
 
@@ -168,7 +168,7 @@ def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, fil
 
 def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
     """Returns the subword model that token stores were made with; the trained model will need it."""
-    segmenter = segmenter_of(path)
+    segmenter = read_segmenter(path)
     for store in stores:
         check_subwords(store, segmenter)
     return segmenter
@@ -213,7 +213,10 @@ def write_masks(folder: Path, training: Training, spec: ModelSpec, files: Files,
 def _describe(folder: Path, training: Training, spec: ModelSpec, files: Files, **more: str) -> None:
     """Writes all of a model folder that is not weights."""
     for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
-        copy_subwords(path, folder / f"{side}.model")
+        verify(path)
+        shutil.copyfile(path, folder / f"{side}.model")
+        if (vocabulary := vocabulary_beside(path)).is_file():
+            shutil.copyfile(vocabulary, vocabulary_beside(folder / f"{side}.model"))
     write_json(folder / "model.json", {**_card(training, spec), **more})
     _write_curves(folder / "curves.csv", training)
 

@@ -17,7 +17,7 @@ from alignlens.io.checksum import sha256_of
 from alignlens.io.parts import remove_parts
 from alignlens.models.checkpoint import read_spec
 from alignlens.models.settings import TransformerSettings, with_masks
-from alignlens.subwords.vocabulary_segmenter import segmenter_of
+from alignlens.subwords.reading import read_segmenter
 from alignlens.training.assembly import Files, assemble, write_masks
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MaskTraining:
         """Segments what is given as text; the folder of the training keeps it until its end."""
         symbols = 1 + self.check().source_begin, 1
         for place, side in enumerate(_SIDES):
-            segmenter = segmenter_of(self._subwords(side))
+            segmenter = read_segmenter(self._subwords(side))
             read = self.texts[place].pieces(segmenter, symbols[place], None)
             self._write(f"train.{side}", read, segmenter)
             if self.dev is not None:

@@ -45,6 +45,8 @@ ALONE = workflow.is_main_process and release_stale_locks(Path.cwd())
 ROOT = str(plan.root)
 ADAPTIVE = option("--adaptive", plan.settings.attribution.adaptive)
 MASKS = plan.settings.attribution.masks
+FOREIGN = "|".join(plan.foreign.names()) or "(?!)"
+OURS = "|".join(model.name for model in plan.requested.models if model.name not in plan.foreign.names()) or "(?!)"
 INTERVAL = [text for key, value in written(plan.settings.interval).items() for text in option(f"--{key}", value)]
 
 
@@ -89,7 +91,7 @@ def tokens_of(split, place):
 
 def given(pattern, wildcards, split, place):
     """Returns a file of the side that the wildcards' model reads (place 0) or writes (place 1)."""
-    return plan.path(pattern, dataset=wildcards.dataset, split=split, side=model_side(wildcards, place))
+    return plan.given(pattern, place, **{**dict(wildcards.items()), "split": split})
 
 
 def chosen_from(pattern, wildcards, side):

@@ -44,9 +44,10 @@ rule segment:
         mem_mb=grows(2000),
         runtime=grows(30),
     params:
+        subwords=lambda wildcards, input: f"{input.models}/{wildcards.side}.model",
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.subwords"),
     shell:
-        "python -m alignlens subwords segment --model {input.models:q}/{wildcards.side:q}.model --input {input.text:q}"
+        "python -m alignlens subwords segment --model {params.subwords:q} --input {input.text:q}"
         " --out {output.pieces:q} --tokens {output.tokens:q} --journal {output.pieces:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"

@@ -17,6 +17,8 @@ rule train:
         f"{ROOT}/models/{MODEL}/train.log",
     benchmark:
         f"{ROOT}/benchmarks/train/{MODEL}.tsv"
+    wildcard_constraints:
+        model=OURS,
     conda:
         "../envs/alignlens.yaml"
     threads: lambda wildcards: plan.model(wildcards.model).training.threads
@@ -69,7 +71,7 @@ rule train_masks:
     threads: MASKS.trained().threads
     resources:
         mem_mb=lambda wildcards, attempt: int(
-            attempt * (2000 + 16e-6 * MASKS.trained().batch_tokens * plan.settings.subwords.vocab)
+            attempt * (2000 + 16e-6 * MASKS.trained().batch_tokens * plan.vocabulary(wildcards.model))
         ),
         runtime=grows(240),
     params:

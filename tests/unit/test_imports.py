@@ -20,7 +20,7 @@ BASE = {"errors", "__init__"}
 REGISTRIES = {
     "corpora.registry", "corpora.settings", "subwords.settings", "alignment.extractions", "alignment.symmetrizations",
     "aligners.registry", "aligners.settings", "metrics.settings", "models.base_settings",
-    "models.settings", "decoding.settings",
+    "models.settings", "models.foreign", "decoding.settings",
     "training.settings", "training.presets", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",
     "results.manifest", "results.paths", "results.protocol", "studies.contract", "studies.registry", "studies.requests",

@@ -195,6 +195,31 @@ def test_verbs_take_the_folder(folder: Path, tmp_path: Path) -> None:
     assert len(translated.stdout.splitlines()) == 2
 
 
+def test_a_text_in_the_pieces_of_an_imported_model_is_what_the_model_reads(folder: Path, tmp_path: Path) -> None:
+    """The pipeline segments text for such a model once; every verb reads that store."""
+    made, text = tmp_path / "model", tmp_path / "text"
+    text.write_text("\n".join(LINES) + "\n")
+    about = {"preset": "p", "dataset": "d", "direction": "xa-xb", "model": "opus", "seed": "1"}
+    told = ("--journal", tmp_path / "journal.jsonl", "--about", json.dumps(about))
+    assert run("model", "import", "--model", folder, "--out", made, *told).returncode == 0
+    journal = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert any(line.get("name") == "d · xa-xb · opus · s1 · import models" for line in journal)
+    for side in ("source", "target"):
+        stored = ("--out", tmp_path / f"{side}.pieces", "--tokens", tmp_path / side)
+        done = run("subwords", "segment", "--model", made / f"{side}.model", "--input", text, *stored)
+        assert done.returncode == 0, done.stderr
+    forced = ["force", "--model", made, "--json", "--source"]
+    by_store = run(*forced, tmp_path / "source", "--target", tmp_path / "target")
+    assert by_store.returncode == 0, by_store.stderr
+    assert json.loads(by_store.stdout) == json.loads(run(*forced, text, "--target", text).stdout)
+    # Another model, with the same SentencePiece files and its pieces in another order, refuses the store.
+    vocabulary = made / "source.vocabulary.json"
+    pieces = json.loads(vocabulary.read_text())["pieces"]
+    (made / "seal.json").unlink(), vocabulary.write_text(json.dumps({"pieces": [*pieces[:4], *pieces[:3:-1]]}))
+    refused = run(*forced, tmp_path / "source", "--target", tmp_path / "target")
+    assert (refused.returncode, "its pieces are not those of" in refused.stderr) == (2, True)
+
+
 def without(name: str) -> Any:
     return lambda place: (place / name).unlink()
 

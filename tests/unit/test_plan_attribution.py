@@ -109,6 +109,18 @@ def test_compared_are_the_plain_methods_and_those_the_configuration_names(projec
     assert named.compared("demo", "wide") == ["norms,layer=0", "ding_grad"]
 
 
+def test_methods_can_be_left_out_of_the_comparison_or_be_others_there(project: Path) -> None:
+    """But a study has what it asks for."""
+    changed = {"leave_out": ["occlusion", "attention", "integrated_gradients"], "methods": ["integrated_gradients,n=4"]}
+    made, all_of_them = (plan(project, attribution=settings) for settings in (changed, {}))
+    rows = made.attribution.compared("demo", "small")
+    others = [row for row in all_of_them.attribution.compared("demo", "small") if row not in changed["leave_out"]]
+    assert sorted(rows) == sorted([*others, "integrated_gradients,n=4"])
+    asked = made.attribution.methods(next(iter(made.attribution.runs())))
+    assert "attention" in asked
+    assert "occlusion" not in asked
+
+
 def test_a_new_method_of_the_registry_is_compared_by_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "newest", METHODS["attention"])
     assert plan(project).attribution.compared("demo", "wide")[-1] == "newest"

@@ -110,6 +110,17 @@ def test_weights_of_variants_of_the_recurrent_model_are_those_of_real_ones() -> 
         assert weights(settings, 900) == pytest.approx(real, rel=0.03), changes
 
 
+def test_backward_passes_go_through_all_units_of_an_activation_that_closes_none() -> None:
+    found = {
+        name: passes(architecture_settings("transformer", {"activation": name, "encoder_layers": 6}), 1000, 20, 20)
+        for name in ("relu", "swish")
+    }
+    assert found["swish"]._replace(start=0) == found["relu"]._replace(start=0)
+    # Encoder layers at all positions, decoder layers but the top one at half of them; 6 % of a ReLU's units are open.
+    closed = 0.94 * 2 * 256 * 1024 * (6 * 20 + 2 * 10)
+    assert found["swish"].start - found["relu"].start == pytest.approx(closed)
+
+
 def test_the_probe_asks_the_decoder_once_more_for_every_source_position(project: Path) -> None:
     (run,) = load_settings({**read_config([project / "config" / "config.yaml"]), "studies": {}}, project).models[:1]
     work, text = ModelWork(run, 800, turned=False), Text(10, (9.6, 11.1), (15.0, 19.0))

@@ -99,6 +99,25 @@ def test_the_table_has_a_row_per_direction_and_model_and_bold_is_per_direction()
     assert best_translator("toy", "zz-xx", models) is None
 
 
+def test_nobody_knows_of_the_training_of_a_model_from_elsewhere() -> None:
+    unknown = dict.fromkeys(("updates", "epochs", "dev_loss", "seconds", "tokens_per_second"), math.nan)
+    models = [
+        trained("lstm"),
+        trained("opus", kept="", imported=True, **unknown),
+        trained("opus", "yy-xx", bleu=math.nan),
+    ]
+    table = models_table("toy", models)
+    for name in ("updates", "epochs", "dev loss", "seconds", "tokens/s"):
+        assert column(table, name)[1] == "–"
+    assert column(table, "BLEU") == ["30.0", "30.0", "not measured"]
+    assert any("models from elsewhere" in note for note in table.notes)
+    assert not any("elsewhere" in note for note in models_table("toy", models[:1]).notes)
+    frame = models_form(models)
+    assert frame.to_csv(columns=["model", "updates", "seconds"], index=False).splitlines()[1:3] == [
+        "lstm,300,61.0", "opus,,",
+    ]  # fmt: skip
+
+
 def test_several_seeds_are_a_mean_with_its_spread() -> None:
     models = [trained("lstm", seed=seed, bleu=20.0 + seed, perplexity=3.0) for seed in (1, 2, 3)]
     table = models_table("toy", models)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from marian_configs import write_configs
 
 from alignlens.alignment.symmetrizations import SYMMETRIZATIONS
 from alignlens.attribution.settings import AttributionSettings
@@ -124,7 +125,11 @@ def test_files_are_laid_over_each_other_as_snakemake_does(tmp_path: Path) -> Non
         read_config([tmp_path / "list.yaml"])
 
 
-def test_every_preset_is_valid_and_named_as_its_file(project: Path) -> None:
+def test_every_preset_is_valid_and_named_as_its_file(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIGNLENS_OPUS", str(tmp_path))
+    write_configs(tmp_path, "en-fr", "fr-en")
     base = project / "config" / "config.yaml"
     assert load_settings(read_config([base]), project).preset == "demo"
     presets = sorted((project / "config" / "presets").glob("*.yaml"))
@@ -144,7 +149,7 @@ def test_every_key_is_closed_and_explained_in_the_manual_with_its_default(projec
     for key, rule in keys_of(schema):
         assert rule.get("description"), f"{key} has no description"
         chosen = ("preset", "datasets", "aligners.name", *(f"studies.{name}" for name in studies()))
-        assert "default" in rule or key.endswith(".preset") or key in chosen, f"{key} has no default"
+        assert "default" in rule or key.endswith((".preset", ".huggingface")) or key in chosen, f"{key} has no default"
         assert f"`{key}`" in manual, f"config/README.md does not explain {key}"
         if isinstance(rule.get("default"), int | float | str):
             assert f"| `{key}` | `{yaml_text(rule['default'])}` |" in manual, f"config/README.md: default of {key}"

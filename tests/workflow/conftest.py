@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from throwaway import TINY, Run, Workspace, make_workspace, run_once
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from alignlens.alignment.extractions import EXTRACTIONS
-from alignlens.attribution.registry import check_architectures, parse
+from alignlens.attribution.registry import METHODS, check_architectures, parse
 from alignlens.errors import ConfigError
 from alignlens.io.limits import ADAPTIVE, BATCH_TOKENS, COPIES, SENTENCES, SIGMA, Limits
 from alignlens.io.typed import group, setting
@@ -38,6 +38,13 @@ class AttributionSettings:
         (),
         "Methods besides those the studies need, as name or name,key=value (alignlens align --list).",
         maxItems=1000,
+    )
+    leave_out: tuple[str, ...] = setting(
+        (),
+        "Methods that are not compared with all others, for the time that they take; those that are named in methods "
+        "or asked for by a study are.",
+        choices=tuple(METHODS),
+        uniqueItems=True,
     )
     sigma: float = setting(
         0.15,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignlens.cli.about import about_of, add_about
 from alignlens.cli.actions import add_actions
+from alignlens.cli.model_run import model_run
 from alignlens.cli.paths import Outputs
 from alignlens.cli.trained import add_model
+from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
@@ -31,15 +34,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
     }
     parser.epilog = f"example:\n  {actions['export'][1]}"
-    for action in add_actions(parser, actions).values():
+    parsers = add_actions(parser, actions)
+    for action in parsers.values():
         add_model(action)
         action.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    add_about(parsers["import"])
 
 
 def run(args: argparse.Namespace) -> None:
     """Reads a model and writes it in the other form."""
-    from alignlens.decoding.exchange import export_model, import_model
+    from alignlens.decoding.exchange import export_model
     from alignlens.decoding.translate import TrainedModel
 
-    trained = TrainedModel.load(args.model, args.weights)
-    (import_model if args.action == "import" else export_model)(trained, args.out)
+    if args.action == "import":
+        _import(args)
+    else:
+        export_model(TrainedModel.load(args.model, args.weights), args.out)
+
+
+def _import(args: argparse.Namespace) -> None:
+    """Writes the model folder, and records what it is."""
+    about = about_of(args)
+    from alignlens.decoding.exchange import import_model
+    from alignlens.decoding.translate import TrainedModel
+    from alignlens.models.contract import parameter_count
+
+    with Journal(args.journal) as journal:
+        trained = TrainedModel.load(args.model, args.weights)
+        sizes = {**trained.spec.as_json()["settings"], "parameters": parameter_count(trained.model)}
+        record = journal.run(**model_run(about, "import models"), params={"folder": str(args.model), **sizes})
+        import_model(trained, args.out)
+        record.artifact(args.out / "model.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignlens.cli.about import about_of, add_about, run_name
 from alignlens.cli.numbers import count, real
@@ -116,7 +116,7 @@ def _segment(args: argparse.Namespace) -> None:
     with Journal(args.journal) as journal:
         job = journal.run(
             experiment="subwords",
-            name=run_name(about.get("dataset"), "segment", about.get("split"), about.get("side")),
+            name=_segment_name(about),
             identity={"step": "segment", **about},
             tags={key: str(value) for key, value in about.items()},
             group=about.get("dataset"),
@@ -126,12 +126,18 @@ def _segment(args: argparse.Namespace) -> None:
             job.artifact(args.tokens / "store.json", folder="config")
 
 
+def _segment_name(about: dict[str, Any]) -> str:
+    """Returns the name of the run: dataset, model where it has subwords of its own, and text."""
+    owner, text = (about.get(key) for key in ("dataset", "direction", "model")), (about.get("split"), about.get("side"))
+    return run_name(*owner, "segment", *text)
+
+
 def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
     """Writes the pieces of every line; returns how many lines, words and pieces there are."""
-    from alignlens.subwords.spans import Segmenter
+    from alignlens.subwords.reading import read_segmenter
     from alignlens.subwords.stores import PieceWriter, opened
 
-    segmenter = Segmenter.load(args.model)
+    segmenter = read_segmenter(args.model)
     # Only a file can be read twice: once for its damages and its length, before the long work.
     total = sum(1 for _ in stream_lines(args.input)) if args.input.is_file() else None
     counts = {"lines": 0, "words": 0, "pieces": 0}

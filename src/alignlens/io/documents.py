@@ -74,7 +74,7 @@ def taking(path: Path | str, advice: str) -> Iterator[None]:
         raise InputError(str(error), path, advice=advice) from None
     except KeyError as error:
         raise InputError(f"{error} is missing.", path, advice=advice) from None
-    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise InputError(f"unexpected value ({' '.join(str(error).split())}).", path, advice=advice) from None
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json
-from alignlens.models.families.folder import CONFIG, Imported, Languages
+from alignlens.models.families.configuration import CONFIG
+from alignlens.models.families.folder import Imported, Languages
 from alignlens.models.families.registry import FAMILIES
 
 #: What is read of a repository; never code.

@@ -204,7 +204,7 @@ def _write_curves(out: Path, manifest: Manifest, dataset: str, models: Sequence[
     from alignlens.display.figures import write_figure
     from alignlens.report.curves import draw_curves
 
-    curves = [read_curve(manifest, item.id) for item in models if item.id.dataset == dataset]
+    curves = [read_curve(manifest, item.id) for item in models if item.id.dataset == dataset and not item.imported]
     if not curves:
         return []
     caption = f"{dataset}: learning curves"

@@ -1,4 +1,4 @@
-"""The tables of trained models: one row per model and direction, several seeds as mean and spread."""
+"""The tables of models: one row per model and direction, several seeds as mean and spread."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Column:
     better: int = 0
     scale: float = 1.0
     spread: bool = True
+    training: bool = False
+    """Whether it is about the training, which nobody knows of a model from elsewhere."""
 
     def values(self, seeds: Sequence[ModelCard]) -> list[float]:
         """Returns what was measured, one value per seed."""
@@ -44,14 +46,14 @@ class Column:
 
 _COLUMNS = (
     Column("parameters", "parameters", ",.0f"),
-    Column("updates", "updates", ",.0f"),
-    Column("epochs", "epochs", ".4g"),
-    Column("dev loss", "dev_loss", ".3f", better=-1),
+    Column("updates", "updates", ",.0f", training=True),
+    Column("epochs", "epochs", ".4g", training=True),
+    Column("dev loss", "dev_loss", ".3f", better=-1, training=True),
     Column("accuracy (%)", "accuracy", ".1f", better=1, scale=100.0),
     Column("perplexity", "perplexity", ".2f", better=-1),
     Column("BLEU", "bleu", ".1f", better=1),
-    Column("seconds", "seconds", ",.0f", spread=False),
-    Column("tokens/s", "tokens_per_second", ",.0f", spread=False),
+    Column("seconds", "seconds", ",.0f", spread=False, training=True),
+    Column("tokens/s", "tokens_per_second", ",.0f", spread=False, training=True),
 )
 _NARROW = ("accuracy (%)", "perplexity", "BLEU", "seconds")
 
@@ -110,7 +112,9 @@ def models_form(models: Sequence[ModelCard]) -> pd.DataFrame:
     records = [
         [*(getattr(item.id, name) for name in ids), *(getattr(item, name) for name in fields)] for item in models
     ]
-    return pd.DataFrame.from_records(records, columns=[*ids, *fields]).round(4)
+    frame = pd.DataFrame.from_records(records, columns=[*ids, *fields])
+    # Whole numbers also where some are missing.
+    return frame.astype({"updates": "Int64"}).round(4)
 
 
 def best_translator(dataset: str, direction: str, models: Sequence[ModelCard]) -> tuple[str, float] | None:
@@ -157,7 +161,8 @@ def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[ModelCar
 def _cell(column: Column, trained: Sequence[ModelCard], why: str, best: dict[str, str]) -> Cell:
     values = column.values(trained)
     if not values:
-        return Cell(why, muted=True)
+        unknown = column.training and trained and all(item.imported for item in trained)
+        return Cell("–" if unknown else why, muted=True)
     mean = fmean(values)
     strong = best.get(trained[0].id.direction) == column.printed(mean)
     several = len(set(values)) > 1
@@ -177,6 +182,8 @@ def _notes(models: Sequence[ModelCard], narrow: bool) -> list[str]:
     ]
     if not narrow:
         notes.append("Dev loss is that of the best checkpoint, in nats per piece; seconds include validation.")
+    if any(item.imported for item in models):
+        notes.append("– stands for the training of models from elsewhere, which were not trained here.")
     if len({item.id.seed for item in models}) > 1:
         notes.append("± is the standard deviation over seeds.")
     notes += [f"BLEU by sacreBLEU: {text}" for text in dict.fromkeys(item.signature for item in models) if text]

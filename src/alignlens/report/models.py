@@ -54,7 +54,7 @@ class ModelCard:
     id: ModelId
     architecture: str
     parameters: int
-    updates: int
+    updates: float
     epochs: float
     kept: str
     dev_loss: float
@@ -66,6 +66,8 @@ class ModelCard:
     tokens_per_second: float
     changed: float
     """When the model was written, in seconds since 1970."""
+    imported: bool = False
+    """Whether it is from elsewhere, so that nothing is known of its training."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +121,23 @@ def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[
     bleu, signature = _read_bleu(manifest.path(BLEU, **asdict(name)))
     accuracy, perplexity = _read_forced(manifest.path(FORCED_SCORES, **asdict(name)))
     with taking(path, _AGAIN):
+        imported = "imported_from" in card
         return ModelCard(
             id=name,
             architecture=values.text(values.mapping(card, "spec"), "architecture"),
             parameters=values.whole(card, "parameters"),
-            updates=values.whole(card, "updates"),
-            epochs=values.number(card, "epochs", 0),
-            kept=values.text(card, "kept"),
-            dev_loss=values.number(values.mapping(card, "best"), "dev_loss"),
+            updates=math.nan if imported else values.whole(card, "updates"),
+            epochs=math.nan if imported else values.number(card, "epochs", 0),
+            kept="" if imported else values.text(card, "kept"),
+            dev_loss=math.nan if imported else values.number(values.mapping(card, "best"), "dev_loss"),
             accuracy=accuracy,
             perplexity=perplexity,
             bleu=bleu,
             signature=signature,
-            seconds=record.latest.get("seconds", math.nan) if record else math.nan,
+            seconds=record.latest.get("seconds", math.nan) if record and not imported else math.nan,
             tokens_per_second=_usual_speed(record) if record else math.nan,
             changed=path.stat().st_mtime,
+            imported=imported,
         )
 
 

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 from alignlens.errors import InputError
 from alignlens.io import values
 from alignlens.io.documents import read_json, taking
-from alignlens.results.paths import ALIGNER_LINKS, ALIGNER_METRICS, COMPARISON, TRAINED
+from alignlens.results.paths import (
+    ALIGNER_LINKS,
+    ALIGNER_METRICS,
+    COMPARISON,
+    OWN_PIECES,
+    PIECES,
+    TEST,
+    TRAINED,
+)
 from alignlens.results.protocol import Protocol, interval_of
 
 if TYPE_CHECKING:
@@ -88,6 +96,14 @@ class Manifest:
         file = pattern.of(**names)
         path = self.root / file
         return path if file in self._known and path.exists() else None
+
+    def pieces(self, side: str, **model: object) -> Path | None:
+        """Returns a side of the test text in the pieces that a model reads: its own, or those of its dataset.
+
+        ``model`` are the names in the path of a model; one that has pieces of its own reads no others.
+        """
+        own = OWN_PIECES.of(split=TEST, side=side, **model) in self._known
+        return self.path(OWN_PIECES if own else PIECES, split=TEST, side=side, **model)
 
     def expected(self, pattern: PathPattern) -> list[dict[str, str]]:
         """Returns the names of the files of a configuration at a place, whether they are there or not."""

@@ -60,6 +60,8 @@ TOKENS = PathPattern("tokens/{dataset}/{split}.{side}")  # the same as numbers, 
 
 TRAINED = PathPattern(f"models/{MODEL}/model")
 MASKS = PathPattern(f"models/{MODEL}/masks")  # the same with mask nets, which were trained alone
+OWN_PIECES = PathPattern(f"models/{MODEL}/pieces/{{split}}.{{side}}")  # of a model from elsewhere, by its own subwords
+OWN_TOKENS = PathPattern(f"models/{MODEL}/tokens/{{split}}.{{side}}")
 TRANSLATION = PathPattern(f"translations/{MODEL}/test.txt")
 TRANSLATED_PIECES = PathPattern(f"translations/{MODEL}/test.pieces")  # as they were generated
 TRANSLATED_TOKENS = PathPattern(f"translations/{MODEL}/test.tokens")

@@ -8,18 +8,19 @@ from alignlens.alignment.gold import read_gold
 from alignlens.display.sentences import Example, Side
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
-from alignlens.results.paths import FORCED, PIECES, TEST, TEXT
+from alignlens.results.paths import FORCED, TEST, TEXT
 from alignlens.results.protocol import ARCHITECTURES
 from alignlens.subwords.spans import word_of_piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from alignlens.alignment.gold import Gold
-    from alignlens.results.scores import Results, ScoredDataset
+    from alignlens.results.scores import AttributedModel, Results, ScoredDataset
 
 _WORDS = range(6, 13)
 _USUAL_WORDS = 8
@@ -27,26 +28,49 @@ _MOST_PIECES = 12
 
 
 def read_example(results: Results, dataset: ScoredDataset) -> Example | None:
-    """Returns the sentence to draw of a dataset, or None where text, gold links or matrices are missing."""
-    test, find = {"dataset": dataset.name, "split": TEST}, results.manifest.path
-    pieces = [path for side in ("source", "target") if (path := find(PIECES, side=side, **test)) is not None]
-    gold_path = find(TEXT, side="gold", **test)
-    if len(pieces) != 2 or gold_path is None:
+    """Returns the sentence to draw of a dataset, or None where text, gold links or matrices are missing.
+
+    Models that are drawn together read the same pieces: those of the first one in the order of the architectures.
+    """
+    gold_path = results.manifest.path(TEXT, dataset=dataset.name, split=TEST, side="gold")
+    if gold_path is None:
         return None
-    source, target = ([words(line) for line in read_lines(path)] for path in pieces)
-    sides = [(Side(a, word_of_piece(a)), Side(b, word_of_piece(b))) for a, b in zip(source, target, strict=True)]
     gold = read_gold(gold_path, 0, "pharaoh")
-    number = choose(gold, sides)
     for reverse, direction in enumerate(dataset.directions):
-        rows = _matrices(results, dataset, direction, number)
-        if rows:
-            mine = sides[number][::-1] if reverse else sides[number]
-            links = [
-                [(j, i) if reverse else (i, j) for i, j in found]
-                for found in (gold.sure[number], gold.possible[number])
+        for pieces in dict.fromkeys(_pieces(results, run, direction) for _, run in _shown(results, dataset)):
+            if pieces is None:
+                continue
+            source, target = ([words(line) for line in read_lines(path)] for path in pieces)
+            sides = [
+                (Side(a, word_of_piece(a)), Side(b, word_of_piece(b))) for a, b in zip(source, target, strict=True)
             ]
-            return Example(dataset.name, direction, number, *mine, links[0], links[1], rows)
+            number = choose(gold, sides)
+            rows = _matrices(results, dataset, direction, pieces, number)
+            if rows:
+                mine = sides[number][::-1] if reverse else sides[number]
+                links = [
+                    [(j, i) if reverse else (i, j) for i, j in found]
+                    for found in (gold.sure[number], gold.possible[number])
+                ]
+                return Example(dataset.name, direction, number, *mine, links[0], links[1], rows)
     return None
+
+
+def _pieces(results: Results, run: AttributedModel, direction: str) -> tuple[Path, Path] | None:
+    """Returns both sides of the test text in the pieces that a model reads; None where one is missing."""
+    model = {"dataset": run.dataset, "direction": direction, "model": run.model, "seed": run.seed}
+    source, target = (results.manifest.pieces(side, **model) for side in ("source", "target"))
+    return None if source is None or target is None else (source, target)
+
+
+def _shown(results: Results, dataset: ScoredDataset) -> list[tuple[str, AttributedModel]]:
+    """Returns all runs with the reference and what to call their models, in the order of the paper's architectures."""
+    found = []
+    for architecture, title in ARCHITECTURES.items():
+        several = len(results.names(dataset.name, architecture)) > 1
+        for run in results.runs(dataset.name, architecture, FORCED):
+            found.append((f"{title} ({run.model})" if several else title, run))
+    return found
 
 
 def choose(gold: Gold, sides: Sequence[tuple[Side, Side]]) -> int:
@@ -72,18 +96,15 @@ def _unlinked(links: Sequence[tuple[int, int]], lengths: Sequence[int]) -> int:
 
 
 def _matrices(
-    results: Results, dataset: ScoredDataset, direction: str, number: int
+    results: Results, dataset: ScoredDataset, direction: str, pieces: tuple[Path, Path], number: int
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
-    """Returns the matrices of the first seed of every model, in the order of the paper's architectures."""
+    """Returns the matrices of the first seed of every model that reads these pieces."""
     found: dict[str, dict[str, NDArray[np.float32]]] = {}
-    for architecture, title in ARCHITECTURES.items():
-        names = results.names(dataset.name, architecture)
-        for run in results.runs(dataset.name, architecture, FORCED):
-            label = title if len(names) == 1 else f"{title} ({run.model})"
-            folder = results.matrices(run, direction)
-            if label in found or folder is None:
-                continue
-            matrices = Matrices.open(folder)
-            begin = int(bool(matrices.facts.get("source_begin", False)))
-            found[label] = {name: matrices.matrix(name, number)[:, begin:] for name in matrices.names}
+    for label, run in _shown(results, dataset):
+        folder = results.matrices(run, direction)
+        if label in found or folder is None or _pieces(results, run, direction) != pieces:
+            continue
+        matrices = Matrices.open(folder)
+        begin = int(bool(matrices.facts.get("source_begin", False)))
+        found[label] = {name: matrices.matrix(name, number)[:, begin:] for name in matrices.names}
     return found

@@ -88,6 +88,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 "-metrics.dev_bleu",
             ),
         ),
+        "import models": Experiment("Translation models from elsewhere, made model folders of ours."),
         "train masks": Experiment(
             "Mask nets of trained models, with what their perturbation does to the dev text.",
             View(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from alignlens.attribution.registry import in_order, plain, reads_masks, supported
+from alignlens.attribution.registry import in_order, parse, plain, reads_masks, supported
 from alignlens.models.settings import architecture_of, with_masks
 from alignlens.results.paths import (
     ALIGNER_MODEL,
@@ -102,7 +102,7 @@ class AttributionPlan:
         for dataset in settings.datasets:
             studied = settings.studies and self.plan.has_gold(dataset.name)
             for model in settings.models:
-                for seed in settings.seeds:
+                for seed in self.plan.planned(model.name).seeds:
                     for decoding in settings.attribution.decodings:
                         compared = self._plain() if studied and decoding == FORCED else []
                         methods = supported([*compared, *settings.attribution.methods], model.architecture)
@@ -119,9 +119,9 @@ class AttributionPlan:
         return in_order(method for method in self.methods(run) if method in rows)
 
     def _plain(self) -> list[str]:
-        """Returns every method of the registry with the noise of the tables."""
-        protocol = self.plan.protocol
-        return plain(protocol.sigma, protocol.samples)
+        """Returns every method of the registry with the noise of the tables, but for those that are left out."""
+        protocol, left_out = self.plan.protocol, self.plan.settings.attribution.leave_out
+        return [text for text in plain(protocol.sigma, protocol.samples) if parse(text).name not in left_out]
 
     def asked_by(self, study: str) -> list[Attribution]:
         """Returns the runs that a study asks for methods."""

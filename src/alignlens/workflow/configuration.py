@@ -16,6 +16,7 @@ from alignlens.decoding.settings import TranslationSettings
 from alignlens.io.limits import HEATMAPS, SEED
 from alignlens.io.typed import ONE_LINE, REQUIRED, group, schema_of, setting
 from alignlens.metrics.settings import IntervalSettings
+from alignlens.models.foreign import ForeignModel
 from alignlens.studies.registry import studies
 from alignlens.subwords.settings import BpeSettings
 from alignlens.tracking.settings import TrackingSettings
@@ -89,9 +90,10 @@ class Configuration(PlainSettings):
     custom_datasets: dict[str, Any] = setting(
         {}, "Your own datasets, in the form of config/datasets.yaml; an entry replaces one of the same name."
     )
-    models: dict[str, ChosenModel | None] = setting(
+    models: dict[str, ChosenModel | ForeignModel | None] = setting(
         {},
-        "Translation models to train, by a name of your own; null leaves out one of the configuration below.",
+        "Translation models to train or to import, by a name of your own; null leaves out one of the configuration "
+        "below.",
         maxProperties=1000,
         propertyNames={"format": "model-name"},
     )

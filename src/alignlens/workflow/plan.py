@@ -25,6 +25,7 @@ from alignlens.results.paths import (
 from alignlens.results.protocol import interval_of
 from alignlens.workflow.attribution_plan import AttributionPlan
 from alignlens.workflow.calibration_plan import CalibrationPlan
+from alignlens.workflow.foreign_plan import ForeignPlan
 from alignlens.workflow.learning_plan import LearningPlan
 from alignlens.workflow.report_plan import ReportPlan
 from alignlens.workflow.requested import has_dev_gold, has_gold, protocol_of, requested
@@ -95,6 +96,13 @@ class Plan:
         """Returns the side of the dataset that a model of a direction reads (``place`` 0) or writes (1)."""
         return SIDES[1 - place if self.is_reverse(dataset, direction) else place]
 
+    def given(
+        self, pattern: PathPattern, place: int, *, dataset: str, direction: str, model: str = "", **names: object
+    ) -> str:
+        """Returns a text that a model of a direction reads (``place`` 0) or writes (1), in the pieces that it knows."""
+        found, side = self.foreign.pattern(pattern, model), self.side(dataset, direction, place)
+        return self.path(found, **{**names, "dataset": dataset, "direction": direction, "model": model, "side": side})
+
     def has_gold(self, dataset: str) -> bool:
         """Returns whether links of the test text can be scored."""
         return has_gold(self.dataset(dataset))
@@ -137,19 +145,24 @@ class Plan:
         ]
 
     def planned(self, name: str) -> PlannedModel:
-        """Returns a model to train, and for what."""
+        """Returns a model to train or import, and for what."""
         return next(model for model in self.requested.models if model.name == name)
 
     def model(self, name: str) -> ModelRun:
         """Returns how a model is made and trained."""
         return self.planned(name).settings
 
+    def vocabulary(self, name: str) -> int:
+        """Returns how many pieces a model knows at most, of either side."""
+        imported = self.model(name).imported
+        return self.settings.subwords.vocab if imported is None else imported.vocabulary
+
     def trained_directions(self, dataset: str, model: str) -> tuple[str, ...]:
-        """Returns the directions that a model is trained in."""
+        """Returns the directions that a model is trained or imported in."""
         return self.directions(dataset)[: 2 if self.planned(model).directions == "both" else 1]
 
     def model_runs(self) -> Iterator[tuple[Dataset, str, ModelRun, int]]:
-        """Yields every dataset, direction, model and seed that is trained."""
+        """Yields every dataset, direction, model and seed that is trained or imported."""
         return (
             (self.dataset(dataset), direction, model.settings, seed)
             for dataset in (each.name for each in self.settings.datasets)
@@ -167,7 +180,7 @@ class Plan:
         )
 
     def models(self) -> list[str]:
-        """Returns the folders of all trained models."""
+        """Returns the folders of all models."""
         return [
             self.path(TRAINED, dataset=dataset.name, direction=direction, model=run.name, seed=seed)
             for dataset, direction, run, seed in self.model_runs()
@@ -181,6 +194,11 @@ class Plan:
             if self.planned(run.name).translates
             for pattern in TRANSLATED
         ]
+
+    @cached_property
+    def foreign(self) -> ForeignPlan:
+        """Returns the part of the plan that imports models from elsewhere."""
+        return ForeignPlan(self)
 
     @cached_property
     def attribution(self) -> AttributionPlan:

@@ -43,7 +43,7 @@ class ReportPlan:
         return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *studied]
 
     def model_tables(self) -> list[str]:
-        """Returns the tables of trained models; none where none are trained."""
+        """Returns the tables of models; none where there are none."""
         names = [f"models.{kind}" for kind in ("html", "csv", "md", "tex")] if self.plan.requested.models else []
         return [self.plan.path(REPORT, file=name) for name in names]
 
@@ -54,10 +54,11 @@ class ReportPlan:
 
     def curves(self) -> list[str]:
         """Returns the learning curves of every dataset that models are trained on."""
+        trained = any(model.settings.imported is None for model in self.plan.requested.models)
         return [
             self.plan.path(REPORT, file=f"curves-{dataset.name}.{kind}")
             for dataset in self.plan.settings.datasets
-            if self.plan.requested.models
+            if trained
             for kind in ("svg", "png")
         ]
 

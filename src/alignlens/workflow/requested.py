@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A model to train, and for what: datasets, seeds, both directions or the first."""
+    """A model to train or import, and for what: datasets, seeds, both directions or the first."""
 
     settings: ModelRun
     datasets: tuple[str, ...]
@@ -89,7 +89,7 @@ def requested(settings: Settings) -> Requested:
     found = {name: study_of(name).requests(offer, content) for name, content in settings.studies.items()}
     _check_encoders(found)
     names = tuple(dataset.name for dataset in settings.datasets)
-    shared = [PlannedModel(run, names, settings.seeds, settings.directions) for run in settings.models]
+    shared = [PlannedModel(run, names, seeds_of(run, settings), settings.directions) for run in settings.models]
     models = {model.name: model for model in shared}
     for study, requests in found.items():
         for request in requests.models:
@@ -102,6 +102,11 @@ def requested(settings: Settings) -> Requested:
         _check_calibrations(study, requests, models)
     _check_comparisons(found, models)
     return Requested(found, tuple(models.values()), texts)
+
+
+def seeds_of(run: ModelRun, settings: Settings) -> tuple[int, ...]:
+    """Returns the seeds of a model of the configuration: one of a model from elsewhere, the first, for its paths."""
+    return settings.seeds if run.imported is None else settings.seeds[:1]
 
 
 def _texts(found: Mapping[str, Requests]) -> dict[str, TextRequest]:

@@ -13,11 +13,13 @@ from alignlens.io.documents import read_yaml
 from alignlens.io.names import TAKEN_IN_RESULTS, check_free
 from alignlens.io.schema import check
 from alignlens.io.typed import read, written
+from alignlens.models.foreign import ForeignModel
 from alignlens.models.settings import architecture_settings
 from alignlens.studies.registry import studies
 from alignlens.training.presets import Presets, check_parts
 from alignlens.training.settings import TrainingSettings, check_together
 from alignlens.workflow.configuration import Configuration, PlainSettings, config_schema
+from alignlens.workflow.foreign import found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
     from alignlens.corpora.registry import Dataset, LabelledSet
     from alignlens.models.base_settings import ArchitectureSettings
     from alignlens.training.presets import ChosenModel, Preset
+    from alignlens.workflow.foreign import Imported
 
 
 @dataclass(frozen=True)
 class ModelRun:
-    """One translation model to train, under the user's name for it: a preset with changes, all settings typed."""
+    """One translation model, under the user's name for it: a preset with changes to train, or one to import."""
 
     name: str
     preset: str
@@ -37,6 +40,8 @@ class ModelRun:
     source_begin: bool
     model: ArchitectureSettings
     training: TrainingSettings
+    """That of a model from elsewhere has no updates."""
+    imported: Imported | None = None
 
     def as_json(self) -> str:
         """Returns what decides the trained weights besides seed and text, one line that is equal for equal models."""
@@ -67,6 +72,7 @@ class Settings(PlainSettings):
 def load_settings(config: Mapping[str, Any], project: Path, label: str = "config") -> Settings:
     """Returns the settings of a configuration, or raises with the key path, the value and what is allowed."""
     check(dict(config), config_schema(), label)
+    _check_kinds(config.get("models", {}), f"{label}.models")
     try:
         told = read(Configuration, config)
     except ConfigError as error:  # values that do not go together
@@ -80,7 +86,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         if run in told.aligners[:place]:
             raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
     presets = Presets.load(project / "config" / "models.yaml")
-    models = _models(told, presets, label)
+    models = _models(told, presets, datasets, label)
     attribution = told.attribution.canonical(f"{label}.attribution")
     attribution.check_models(sorted({run.architecture for run in models}), f"{label}.attribution")
     plain = {each.name: getattr(told, each.name) for each in fields(PlainSettings)}
@@ -115,12 +121,46 @@ def _datasets(told: Configuration, registry: Registry, label: str) -> tuple[Data
     return tuple(datasets)
 
 
-def _models(told: Configuration, presets: Presets, label: str) -> tuple[ModelRun, ...]:
+def _check_kinds(models: Mapping[str, Any], where: str) -> None:
+    """Raises for a model that is neither to be trained nor from elsewhere, or both."""
+    for name, chosen in models.items():
+        others = [key for key in chosen or () if key != "huggingface"]
+        if chosen is None or ("preset" in others and "huggingface" not in chosen):
+            continue
+        if "huggingface" not in chosen:
+            raise ConfigError(f"{where}.{name}: missing key preset, or huggingface for a model from elsewhere")
+        if others:
+            raise ConfigError(
+                f"{where}.{name}.{others[0]}: does not go with huggingface: a model from elsewhere is what it is. "
+                "Leave one of them out, or call the two by different names."
+            )
+
+
+def _models(told: Configuration, presets: Presets, datasets: Sequence[Dataset], label: str) -> tuple[ModelRun, ...]:
     """Returns the models of a configuration; a name whose value is null stands for none."""
-    return tuple(
-        model_of_preset(presets, name, chosen, told.subwords.kind, f"{label}.models.{name}")
-        for name, chosen in told.models.items()
-        if chosen is not None
+    models = []
+    for name, chosen in told.models.items():
+        where = f"{label}.models.{name}"
+        if isinstance(chosen, ForeignModel):
+            pairs = [dataset.pair for dataset in datasets]
+            pairs += [(target, source) for source, target in pairs] if told.directions == "both" else []
+            models.append(_foreign_model(name, chosen, list(dict.fromkeys(pairs)), where))
+        elif chosen is not None:
+            models.append(model_of_preset(presets, name, chosen, told.subwords.kind, where))
+    return tuple(models)
+
+
+def _foreign_model(name: str, chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: str) -> ModelRun:
+    """Returns a model from elsewhere under a name of its own."""
+    imported, model = found(chosen, directions, where)
+    return ModelRun(
+        name=name,
+        preset="huggingface",
+        architecture=model.architecture,
+        source_begin=False,
+        model=model.settings,
+        training=TrainingSettings(max_updates=0),
+        imported=imported,
     )
 
 

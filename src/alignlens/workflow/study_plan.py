@@ -83,13 +83,18 @@ class StudyPlan:
             if self.plan.has_gold(dataset)
             for run in self.plan.requested.of[name].aligners
         ]
-        path = self.plan.path
+        path, given = self.plan.path, self.plan.given
+        read = [
+            {**run._asdict(), "split": TEST, "direction": direction}
+            for run in asked
+            for direction in self.plan.trained_directions(run.dataset, run.model)
+        ]
         return [
             *(path(place, **names) for names in aligners for place in (ALIGNER_METRICS, ALIGNER_SENTENCES)),
             *(path(place, **run._asdict()) for run in scored for place in (METHOD_METRICS, METHOD_SENTENCES)),
             *self._bleu(asked),
             *self._matrices(asked),
-            *(path(PIECES, dataset=each, split=TEST, side=side) for each in datasets for side in ("source", "target")),
+            *dict.fromkeys(given(PIECES, place, **names) for names in read for place in (0, 1)),
             *(path(TEXT, dataset=each, split=TEST, side="gold") for each in datasets if self.plan.has_gold(each)),
         ]
 

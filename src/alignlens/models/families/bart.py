@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 from alignlens.corpora.symbols import BEGIN_ID, Frame
 from alignlens.errors import InputError
 from alignlens.io.documents import taking
+from alignlens.models.families.configuration import ADVICE, activation_of, check_fixed, check_sides
 from alignlens.models.families.filling import filled_transformer
 from alignlens.models.families.folder import (
-    ADVICE,
     UNKNOWN,
     Imported,
     Languages,
     Vocabulary,
-    activation_of,
-    check_fixed,
-    check_sides,
     control_rows,
     no_languages,
     read_config,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from alignlens.io.documents import taking
-from alignlens.models.families.folder import ADVICE, Imported, Vocabulary, read_tensors
+from alignlens.models.families.configuration import ADVICE
+from alignlens.models.families.folder import Imported, Vocabulary, read_tensors
 from alignlens.models.positions import Sinusoids
 from alignlens.models.registry import build
 from alignlens.models.transformer import Transformer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from zipfile import BadZipFile
 
 import torch
@@ -18,9 +18,10 @@ from safetensors.torch import load_file
 
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json, taking
+from alignlens.models.families.configuration import ADVICE, CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from torch import Tensor
@@ -29,18 +30,8 @@ if TYPE_CHECKING:
     from alignlens.models.settings import ModelSpec
     from alignlens.subwords.spans import Segmenter
 
-CONFIG = "config.json"
-ADVICE = "Fetch the folder of the model again."
 UNKNOWN = "<unk>"
 _MOST_UNNAMED = 1024  # rows without a piece: to make tables a round size, and to mark gaps in text (T5)
-#: Their names of activations, and ours.
-_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu", "gelu_tanh"]] = {
-    "swish": "swish",
-    "silu": "swish",
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-}
 
 
 class Languages(NamedTuple):
@@ -113,30 +104,6 @@ def no_languages(languages: Languages, folder: Path, family: str) -> None:
     """Raises if languages are chosen of a model that has no codes for them."""
     if languages != Languages():
         raise ConfigError(f"{folder}: {family} models have no language codes. Leave out what stands behind #.")
-
-
-def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Iterable[tuple[str, Any, str]]) -> None:
-    """Raises if a configuration has another value than ours (key, value, what the other would be)."""
-    for key, ours, what in fixed:
-        if bool(config.get(key, ours)) != ours:
-            raise InputError(f"{key} is {config[key]!r}: {family} models with {what} are not supported.", path)
-
-
-def check_sides(config: Mapping[str, Any], path: Path) -> None:
-    """Raises if encoder and decoder differ in what ours have in common."""
-    for key in ("attention_heads", "ffn_dim"):
-        sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
-        if sides[0] != sides[1]:
-            raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
-
-
-def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu", "gelu_tanh"]:
-    """Returns our name of an activation."""
-    name = config["activation_function"]
-    if name not in _ACTIVATIONS:
-        known = ", ".join(_ACTIVATIONS)
-        raise InputError(f"activation_function {name!r} is not supported; those that are: {known}.", path)
-    return _ACTIVATIONS[name]
 
 
 def control_rows(config: Mapping[str, Any], path: Path, unknown: int, begin: str = "bos") -> tuple[int, int, int, int]:

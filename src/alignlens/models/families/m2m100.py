@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING
 from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import read_json, taking
 from alignlens.models.families.bart import bart_settings
+from alignlens.models.families.configuration import ADVICE
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import (
-    ADVICE,
-    UNKNOWN,
-    Imported,
-    Languages,
-    Vocabulary,
-    control_rows,
-    read_config,
-)
+from alignlens.models.families.folder import UNKNOWN, Imported, Languages, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import M2M100, NLLB, WMT21
 from alignlens.models.families.multilingual import fairseq_pieces, says, told_languages, with_added
 from alignlens.models.settings import ModelSpec

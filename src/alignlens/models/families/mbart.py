@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import taking
 from alignlens.models.families.bart import bart_settings
+from alignlens.models.families.configuration import ADVICE
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import ADVICE, Imported, Languages, Vocabulary, control_rows, read_config
+from alignlens.models.families.folder import Imported, Languages, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import MBART, MBART_50
 from alignlens.models.families.multilingual import fairseq_pieces, tokenizer_class, told_languages, with_added
 from alignlens.models.settings import ModelSpec

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from alignlens.errors import ConfigError
 from alignlens.io.documents import taking
-from alignlens.models.families.folder import ADVICE, CONFIG, Languages, read_beside
+from alignlens.models.families.configuration import ADVICE, CONFIG
+from alignlens.models.families.folder import Languages, read_beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ import torch
 from alignlens.corpora.symbols import Frame
 from alignlens.errors import InputError
 from alignlens.io.documents import taking
+from alignlens.models.families.configuration import ADVICE
 from alignlens.models.families.filling import Filling
 from alignlens.models.families.folder import (
-    ADVICE,
     UNKNOWN,
     Imported,
     Languages,

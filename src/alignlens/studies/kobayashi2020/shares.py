@@ -10,7 +10,7 @@ import numpy as np
 
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
-from alignlens.results.paths import FORCED, PIECES, TEST
+from alignlens.results.paths import FORCED
 from alignlens.studies.kobayashi2020.runs import KINDS, layer_method
 from alignlens.subwords.spans import join
 
@@ -57,9 +57,10 @@ def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
     for (dataset, model, direction), curve in places.items():
         directions = next(entry.directions for entry in results.datasets if entry.name == dataset)
         side = "target" if direction == directions[1] else "source"
-        pieces = results.manifest.path(PIECES, dataset=dataset, split=TEST, side=side)
         for run in results.runs(dataset, decoding=FORCED):
             folder = results.matrices(run, direction) if run.model == model and run.seed in curve.seeds else None
+            about_model = {"dataset": dataset, "direction": direction, "model": model, "seed": run.seed}
+            pieces = results.manifest.pieces(side, **about_model)
             if folder is not None and pieces is not None:
                 lines = [words(line) for line in read_lines(pieces)]
                 matrices = Matrices.open(folder)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from alignlens.models.base_settings import ArchitectureSettings
 
-#: Units of a feed-forward net that backward passes of a trained Transformer go through (docs/performance.md).
+#: Units of a feed-forward net with ReLU that backward passes of a trained Transformer go through (docs/performance.md).
 _OPEN_UNITS = 0.06
 
 
@@ -103,7 +103,8 @@ def _transformer(settings: TransformerSettings, vocabulary: int, source: float, 
     encoder_layer = source * (4 * dim**2 + 2 * dim * ffn) + 2 * source**2 * dim
     decoder_layer = target * (6 * dim**2 + 2 * dim * ffn) + 2 * source * dim**2 + 2 * target * (source + target) * dim
     # Backwards, two of four projections are left, and the attention of a start is made from vectors made ready before.
-    feed = 2 * _OPEN_UNITS * dim * ffn
+    # Of other activations no slope is zero.
+    feed = 2 * (_OPEN_UNITS if settings.activation == "relu" else 1.0) * dim * ffn
     before = target / 2  # positions that a start in the middle reaches below the top layer
     encoder_back = source * (2 * dim**2 + feed) + 4 * source**2 * dim
     decoder_back = before * (3 * dim**2 + feed) + source * dim**2 + 4 * before * (before + source) * dim

@@ -10,6 +10,7 @@ STAGES = (
     "data",
     "subwords",
     "aligners",
+    "imported models",
     "training",
     "translation",
     "attribution",

@@ -44,6 +44,7 @@ class _Estimator(TextJobs):
             self._texts(),
             self._selections(),
             self._aligners(),
+            self._own_texts(),
             self._models(),
             self._masks(),
             self._attributions(),
@@ -57,7 +58,7 @@ class _Estimator(TextJobs):
 
     def _assumed(self) -> Iterator[str]:
         """Yields what is assumed beyond the texts."""
-        for run in (model.settings for model in self.plan.requested.models):
+        for run in (model.settings for model in self.plan.requested.models if model.settings.imported is None):
             training = run.training
             if training.max_updates is None and training.max_epochs is None:
                 yield f"training of {run.name}: {EPOCHS_WITHOUT_LIMIT} epochs assumed, nothing but patience ends it"
@@ -71,40 +72,41 @@ class _Estimator(TextJobs):
             yield "attribution: at most, adaptive sampling draws fewer copies"
 
     def _work(self, dataset: str, direction: str, run: ModelRun) -> ModelWork:
-        return ModelWork(run, self.plan.settings.subwords.vocab, self.plan.is_reverse(dataset, direction))
-
-    def _text(self, dataset: str, split: str) -> Text:
-        """Returns a text, or as much as a selection takes of one."""
-        if split in SPLITS:
-            return self.sizes.of(dataset, split)
-        selection = self.plan.requested.texts[split]
-        whole = self.sizes.of(dataset, selection.of)
-        return whole if selection.pairs is None else whole.scaled(min(1.0, selection.pairs / max(1.0, whole.pairs)))
+        return ModelWork(run, self.plan.vocabulary(run.name), self.plan.is_reverse(dataset, direction))
 
     def _models(self) -> Iterator[Job]:
         decoding = self.plan.settings.decoding
         for dataset, direction, run, seed in self.plan.model_runs():
             name, test = f"{dataset.name} {direction} {run.name} {seed}", self._test(dataset.name)
             work, speed = self._work(dataset.name, direction, run), self.rates.speed("decoding", run.architecture)
-            trained = work.training(self.sizes.of(dataset.name, "train"), self.sizes.of(dataset.name, "dev"))
-            seconds = trained.seconds(self.rates.speed("training", run.architecture))
-            yield self._job(
-                "training",
-                "train",
-                name,
-                0.0 if run.training.precision == "float16" else seconds,
-                models=True,
-                bytes=work.model_bytes(),
-                gpu_seconds=trained.seconds(self.rates.gpu),
-                work_bytes=work.work_bytes(),
-                threads=run.training.threads,
-            )
+            yield self._trained(dataset.name, work, name) if run.imported is None else self._imported(work, name)
             if not self.plan.planned(run.name).translates:
                 continue
             searched = work.searched(test, decoding.beam, decoding.batch_tokens).seconds(speed)
             yield self._job("translation", "translate", name, searched, models=True)
             yield self._job("translation", "force_decode", name, work.forced(test).seconds(speed), models=True)
             yield self._job("translation", "score_bleu", name, self._scored(test, 1))
+
+    def _trained(self, dataset: str, work: ModelWork, name: str) -> Job:
+        """Returns the training of a model."""
+        run = work.run
+        trained = work.training(self.sizes.of(dataset, "train"), self.sizes.of(dataset, "dev"))
+        seconds = trained.seconds(self.rates.speed("training", run.architecture))
+        return self._job(
+            "training",
+            "train",
+            name,
+            0.0 if run.training.precision == "float16" else seconds,
+            models=True,
+            bytes=work.model_bytes(),
+            gpu_seconds=trained.seconds(self.rates.gpu),
+            work_bytes=work.work_bytes(),
+            threads=run.training.threads,
+        )
+
+    def _imported(self, work: ModelWork, name: str) -> Job:
+        """Returns the import of a model, whose folder has one checkpoint; it is written as fast as a disk can."""
+        return self._job("imported models", "import_model", name, 0.0, models=True, bytes=4 * work.weights())
 
     def _masks(self) -> Iterator[Job]:
         """Yields the trainings of mask nets; their folders have one checkpoint."""

@@ -55,15 +55,28 @@ class TextJobs:
             yield self._job("subwords", "train_subwords", name, rates.subwords * trained)
             for split, text in texts.items():
                 for place, side in enumerate(SIDES):
-                    millions = text.pairs * text.words[place] / 1e6
-                    pieces = text.pairs * text.pieces[place] * (_PIECE_BYTES + _NUMBER_BYTES)
-                    yield self._job(
-                        "subwords",
-                        "segment",
-                        f"{name} {split}.{side}",
-                        rates.segment * millions,
-                        bytes=pieces + text.pairs * _OFFSET_BYTES,
-                    )
+                    yield self._segmented("subwords", "segment", f"{name} {split}.{side}", text, place)
+
+    def _own_texts(self) -> Iterator[Job]:
+        """Yields the texts that are segmented once more, for models from elsewhere."""
+        for own in self.plan.foreign.texts():
+            text = self._text(own.dataset, own.split)
+            name = f"{own.dataset} {own.direction} {own.model} {own.seed} {own.split}.{own.side}"
+            yield self._segmented("imported models", "segment_for_model", name, text, SIDES.index(own.side))
+
+    def _segmented(self, stage: str, rule: str, name: str, text: Text, place: int) -> Job:
+        """Returns the job that writes one side of a text in pieces."""
+        seconds = self.rates.text.segment * text.pairs * text.words[place] / 1e6
+        pieces = text.pairs * text.pieces[place] * (_PIECE_BYTES + _NUMBER_BYTES)
+        return self._job(stage, rule, name, seconds, bytes=pieces + text.pairs * _OFFSET_BYTES)
+
+    def _text(self, dataset: str, split: str) -> Text:
+        """Returns a text, or as much as a selection takes of one."""
+        if split in SPLITS:
+            return self.sizes.of(dataset, split)
+        selection = self.plan.requested.texts[split]
+        whole = self.sizes.of(dataset, selection.of)
+        return whole if selection.pairs is None else whole.scaled(min(1.0, selection.pairs / max(1.0, whole.pairs)))
 
     def _selections(self) -> Iterator[Job]:
         asked = [(run.dataset, run.split) for run in self.plan.attribution.runs() if run.split not in SPLITS]

@@ -1,0 +1,78 @@
+"""What the ``config.json`` of a translation model says of it, read without a tensor library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignlens.errors import InputError
+from alignlens.models.settings import TransformerSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+CONFIG = "config.json"
+ADVICE = "Fetch the folder of the model again."
+#: Their names of activations, and ours.
+_ACTIVATIONS: dict[str, Literal["relu", "swish", "gelu", "gelu_tanh"]] = {
+    "swish": "swish",
+    "silu": "swish",
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+}
+#: What other Marian models may have, and ours cannot: key, the value that ours has, what to call it.
+_MARIAN = (
+    ("normalize_before", False, "norms before the layers"),
+    ("normalize_embedding", False, "normalised embeddings"),
+    ("add_final_layer_norm", False, "a norm after the last layer"),
+    ("static_position_embeddings", True, "learned positions"),
+    ("scale_embedding", True, "embeddings that are not scaled"),
+)
+
+
+def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Iterable[tuple[str, Any, str]]) -> None:
+    """Raises if a configuration has another value than ours (key, value, what the other would be)."""
+    for key, ours, what in fixed:
+        if bool(config.get(key, ours)) != ours:
+            raise InputError(f"{key} is {config[key]!r}: {family} models with {what} are not supported.", path)
+
+
+def check_sides(config: Mapping[str, Any], path: Path) -> None:
+    """Raises if encoder and decoder differ in what ours have in common."""
+    for key in ("attention_heads", "ffn_dim"):
+        sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
+        if sides[0] != sides[1]:
+            raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
+
+
+def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu", "gelu_tanh"]:
+    """Returns our name of an activation."""
+    name = config["activation_function"]
+    if name not in _ACTIVATIONS:
+        known = ", ".join(_ACTIVATIONS)
+        raise InputError(f"activation_function {name!r} is not supported; those that are: {known}.", path)
+    return _ACTIVATIONS[name]
+
+
+def is_shared(config: Mapping[str, Any]) -> bool:
+    """Tells whether both sides of a Marian model have one table of vectors."""
+    return bool(config.get("share_encoder_decoder_embeddings", True))
+
+
+def marian_settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
+    """Returns the settings of a Marian model as our ``Transformer``."""
+    check_fixed(config, path, "Marian", _MARIAN)
+    check_sides(config, path)
+    return TransformerSettings(
+        dim=config["d_model"],
+        ffn=config["encoder_ffn_dim"],
+        heads=config["encoder_attention_heads"],
+        encoder_layers=config["encoder_layers"],
+        decoder_layers=config["decoder_layers"],
+        activation=activation_of(config, path),
+        sinusoids="halves",
+        dropout=config.get("dropout", 0.1),
+        output_bias=True,
+        embeddings="shared_tied" if is_shared(config) else "separate",
+    )

@@ -1,0 +1,64 @@
+"""Models from elsewhere in a configuration, known by their ``config.json`` alone, without a tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from alignlens.errors import ConfigError
+from alignlens.io import values
+from alignlens.io.documents import read_json, taking
+from alignlens.io.schema import check
+from alignlens.io.typed import ONE_LINE, REQUIRED, schema_of, setting, written
+from alignlens.models.families.configuration import ADVICE, CONFIG, marian_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from alignlens.models.base_settings import ArchitectureSettings
+
+
+@dataclass(frozen=True)
+class ForeignModel:
+    """A model from elsewhere, as a configuration has it."""
+
+    huggingface: str | dict[str, str] = setting(
+        REQUIRED,
+        "Folder of a Hugging Face translation model, with {source} and {target} for the languages of a direction, or a "
+        "folder for each direction; $NAME is an environment variable.",
+        **ONE_LINE,
+    )
+
+
+class Described(NamedTuple):
+    """What a model is, before its weights are read."""
+
+    architecture: str
+    settings: ArchitectureSettings
+    vocabulary: int  # pieces of the side that has more
+
+
+#: By family: what its models are here, and how their ``config.json`` says it.
+FAMILIES: dict[str, tuple[str, Callable[[Mapping[str, Any], Path], ArchitectureSettings]]] = {
+    "marian": ("transformer", marian_settings),
+}
+
+
+def described(folder: Path) -> Described:
+    """Returns what the model of a folder on this machine is; what cannot be used is an error in one line."""
+    path = folder / CONFIG
+    config = read_json(path, "Give a folder of the Hugging Face hub, with everything in it.")
+    family = config.get("model_type")
+    if not isinstance(family, str) or family not in FAMILIES:
+        told = repr(family)[:60]
+        raise ConfigError(
+            f"{path}: models of type {told} are not supported in a configuration; those that are: {', '.join(FAMILIES)}"
+        )
+    architecture, settings_of = FAMILIES[family]
+    with taking(path, ADVICE):
+        settings = settings_of(config, path)
+        sides = [key for key in ("vocab_size", "decoder_vocab_size") if config.get(key) is not None]
+        vocabulary = max(values.whole(config, key, least=1) for key in sides or ["vocab_size"])
+    check(written(settings), schema_of(type(settings)), f"{path}:")
+    return Described(architecture, settings, vocabulary)

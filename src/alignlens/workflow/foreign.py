@@ -1,0 +1,102 @@
+"""Models from elsewhere that a configuration names: which folders they are, and what their ``config.json`` says."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignlens.errors import AlignlensError, ConfigError
+from alignlens.io.documents import shown
+from alignlens.models.foreign import Described, described
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from alignlens.models.foreign import ForeignModel
+
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+#: Methods, layers and heads that are asked for, and costs, are of the model and not of a direction.
+_COMMON = ("dim", "ffn", "heads", "encoder_layers", "decoder_layers")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Where a model from elsewhere comes from: a folder by direction; and the pieces that it knows."""
+
+    folders: Mapping[str, str]
+    vocabulary: int
+
+
+def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: str) -> tuple[Imported, Described]:
+    """Returns the folders of all directions, and what their models are, which must have one shape.
+
+    ``directions`` are pairs of languages, ``where`` is the key path of the model. Nothing but ``config.json`` is read.
+    """
+    where = f"{where}.huggingface"
+    folders = {f"{source}-{target}": _folder(chosen, source, target, where) for source, target in directions}
+    if isinstance(chosen.huggingface, str) and len(set(folders.values())) < len(folders):
+        raise ConfigError(
+            f"{where}: {shown(chosen.huggingface)} is the same folder for {' and '.join(folders)}. Write {{source}} "
+            f"and {{target}} into it, name a folder for each, or set directions to forward."
+        )
+    models = {direction: _described(folder, where) for direction, folder in folders.items()}
+    (first, model), *others = models.items()
+    for direction, other in others:
+        for key in ("architecture", *_COMMON):
+            one, two = (_value(each, key) for each in (model, other))
+            if one != two:
+                raise ConfigError(
+                    f"{where}: {key} is {one} in {first} and {two} in {direction}; both directions of a model must "
+                    "have the same. Name models of one size, or set directions to forward."
+                )
+    vocabulary = max(each.vocabulary for each in models.values())
+    return Imported(folders, vocabulary), model._replace(vocabulary=vocabulary)
+
+
+def _value(model: Described, key: str) -> object:
+    return model.architecture if key == "architecture" else getattr(model.settings, key, None)
+
+
+def _folder(chosen: ForeignModel, source: str, target: str, where: str) -> str:
+    """Returns the folder of a direction, which is there."""
+    named, direction = chosen.huggingface, f"{source}-{target}"
+    if isinstance(named, str):
+        named = named.replace("{source}", source).replace("{target}", target)
+    elif direction in named:
+        named, where = named[direction], f"{where}.{direction}"
+    else:
+        known = ", ".join(named) or "none"
+        raise ConfigError(
+            f"{where}: no folder for {direction}; there are: {known}. Add it, or set directions to forward."
+        )
+    folder = _VARIABLE.sub(lambda variable: _set(variable[1] or variable[2], where), named)
+    if not Path(folder).is_dir():
+        raise ConfigError(f"{where}: {shown(folder)} is not a folder. It should be that of the model {direction}.")
+    if {"{", "}"} & set(folder):
+        raise ConfigError(
+            f"{where}: {shown(folder)}: Snakemake takes braces in a path for wildcards. Rename the folder."
+        )
+    if (Path(folder) / "model.json").exists():
+        raise ConfigError(f"{where}: {shown(folder)} is a model of alignlens, not one of the Hugging Face hub.")
+    return folder
+
+
+def _set(variable: str, where: str) -> str:
+    """Returns the value of an environment variable."""
+    value = os.environ.get(variable)
+    if not value:
+        raise ConfigError(
+            f"{where}: the environment variable {variable} is not set. Set it to the folder that is meant: "
+            f"export {variable}=FOLDER"
+        )
+    return value
+
+
+def _described(folder: str, where: str) -> Described:
+    try:
+        return described(Path(folder))
+    except AlignlensError as error:
+        raise ConfigError(f"{where}: {error}") from None

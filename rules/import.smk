@@ -20,10 +20,11 @@ rule import_model:
         mem_mb=grows(4000),
         runtime=grows(30),
     params:
+        model=lambda wildcards: plan.foreign.name(**wildcards),
         about=lambda wildcards: about(wildcards),
         code=code_version("alignlens.cli.model"),
     shell:
-        "python -m alignlens model import --model {input:q} --out {output:q} --journal {output:q}.journal.jsonl"
+        "python -m alignlens model import --model {params.model:q} --out {output:q} --journal {output:q}.journal.jsonl"
         " --about {params.about:q} 2> {log:q}"
 
 

@@ -140,6 +140,20 @@ def test_folders_by_direction_and_of_one_direction(project: Path, tmp_path: Path
     assert one.models() == [f"{ROOT}/models/demo/xa-xb/opus/1/model"]
 
 
+def test_one_folder_for_both_directions_has_its_languages_behind_it(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({**MARIAN, "model_type": "m2m_100", "activation_function": "relu", "max_position_embeddings": 64})
+    )
+    plan = plan_of(project, {"xa-xb": f"{tmp_path}#aaa_Latn-bbb_Latn", "xb-xa": f"{tmp_path}#bbb_Latn-aaa_Latn"})
+    assert plan.foreign.name(direction="xb-xa", model="opus") == f"{tmp_path}#bbb_Latn-aaa_Latn"
+    assert plan.foreign.folder(direction="xb-xa", model="opus") == str(tmp_path)
+    settings = plan.model("opus").model
+    assert isinstance(settings, TransformerSettings)
+    assert (settings.norm, settings.sinusoids, settings.positions) == ("pre", "fairseq", None)
+    one = plan_of(project, f"{tmp_path}#{{source}}_Latn-{{target}}_Latn")
+    assert one.foreign.name(direction="xa-xb", model="opus") == f"{tmp_path}#xa_Latn-xb_Latn"
+
+
 def test_environment_variables_are_filled_in(
     project: Path, folders: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

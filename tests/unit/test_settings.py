@@ -162,7 +162,11 @@ def test_methods_of_a_configuration_become_canonical(project: Path) -> None:
     assert (settings.adaptive, settings.samples) == (0.01, 30)
 
 
-def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inherit_them(project: Path) -> None:
+def test_the_demo_trains_every_architecture_both_ways_and_real_data_does_not_inherit_them(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_configs(tmp_path, "en-fr", "fr-en")
+    monkeypatch.setenv("ALIGNLENS_OPUS", str(tmp_path))
     base = project / "config" / "config.yaml"
     demo = load_settings(read_config([base]), project)
     assert [run.architecture for run in demo.models] == ["lstm", "fconv", "transformer"]

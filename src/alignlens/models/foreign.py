@@ -10,7 +10,14 @@ from alignlens.io import values
 from alignlens.io.documents import read_json, taking
 from alignlens.io.schema import check
 from alignlens.io.typed import ONE_LINE, REQUIRED, schema_of, setting, written
-from alignlens.models.families.configuration import ADVICE, CONFIG, marian_settings
+from alignlens.models.families.configuration import (
+    ADVICE,
+    CONFIG,
+    bart_settings,
+    m2m100_settings,
+    marian_settings,
+    mbart_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +33,7 @@ class ForeignModel:
     huggingface: str | dict[str, str] = setting(
         REQUIRED,
         "Folder of a Hugging Face translation model, with {source} and {target} for the languages of a direction, or a "
-        "folder for each direction; $NAME is an environment variable.",
+        "folder for each direction; $NAME is an environment variable. Behind it may stand languages, as #en_XX-fr_XX.",
         **ONE_LINE,
     )
 
@@ -42,6 +49,9 @@ class Described(NamedTuple):
 #: By family: what its models are here, and how their ``config.json`` says it.
 FAMILIES: dict[str, tuple[str, Callable[[Mapping[str, Any], Path], ArchitectureSettings]]] = {
     "marian": ("transformer", marian_settings),
+    "bart": ("transformer", bart_settings),
+    "mbart": ("transformer", mbart_settings),
+    "m2m_100": ("transformer", m2m100_settings),
 }
 
 

@@ -24,9 +24,12 @@ _COMMON = ("dim", "ffn", "heads", "encoder_layers", "decoder_layers")
 
 @dataclass(frozen=True)
 class Imported:
-    """Where a model from elsewhere comes from: a folder by direction; and the pieces that it knows."""
+    """Where a model from elsewhere comes from: its name by direction; and the pieces that it knows.
 
-    folders: Mapping[str, str]
+    A name is a folder, with the languages of a model that needs them behind it (``FOLDER#en_XX-fr_XX``).
+    """
+
+    names: Mapping[str, str]
     vocabulary: int
 
 
@@ -36,13 +39,13 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
     ``directions`` are pairs of languages, ``where`` is the key path of the model. Nothing but ``config.json`` is read.
     """
     where = f"{where}.huggingface"
-    folders = {f"{source}-{target}": _folder(chosen, source, target, where) for source, target in directions}
-    if isinstance(chosen.huggingface, str) and len(set(folders.values())) < len(folders):
+    names = {f"{source}-{target}": _name(chosen, source, target, where) for source, target in directions}
+    if isinstance(chosen.huggingface, str) and len(set(names.values())) < len(names):
         raise ConfigError(
-            f"{where}: {shown(chosen.huggingface)} is the same folder for {' and '.join(folders)}. Write {{source}} "
+            f"{where}: {shown(chosen.huggingface)} is the same folder for {' and '.join(names)}. Write {{source}} "
             f"and {{target}} into it, name a folder for each, or set directions to forward."
         )
-    models = {direction: _described(folder, where) for direction, folder in folders.items()}
+    models = {direction: _described(folder_of(name), where) for direction, name in names.items()}
     (first, model), *others = models.items()
     for direction, other in others:
         for key in ("architecture", *_COMMON):
@@ -53,15 +56,21 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
                     "have the same. Name models of one size, or set directions to forward."
                 )
     vocabulary = max(each.vocabulary for each in models.values())
-    return Imported(folders, vocabulary), model._replace(vocabulary=vocabulary)
+    return Imported(names, vocabulary), model._replace(vocabulary=vocabulary)
 
 
 def _value(model: Described, key: str) -> object:
     return model.architecture if key == "architecture" else getattr(model.settings, key, None)
 
 
-def _folder(chosen: ForeignModel, source: str, target: str, where: str) -> str:
-    """Returns the folder of a direction, which is there."""
+def folder_of(name: str) -> str:
+    """Returns the folder of a model's name, without languages behind it."""
+    folder, mark, _ = name.rpartition("#")
+    return folder if mark and not Path(name).is_dir() else name
+
+
+def _name(chosen: ForeignModel, source: str, target: str, where: str) -> str:
+    """Returns the name of the model of a direction, whose folder is there."""
     named, direction = chosen.huggingface, f"{source}-{target}"
     if isinstance(named, str):
         named = named.replace("{source}", source).replace("{target}", target)
@@ -72,7 +81,8 @@ def _folder(chosen: ForeignModel, source: str, target: str, where: str) -> str:
         raise ConfigError(
             f"{where}: no folder for {direction}; there are: {known}. Add it, or set directions to forward."
         )
-    folder = _VARIABLE.sub(lambda variable: _set(variable[1] or variable[2], where), named)
+    name = _VARIABLE.sub(lambda variable: _set(variable[1] or variable[2], where), named)
+    folder = folder_of(name)
     if not Path(folder).is_dir():
         raise ConfigError(f"{where}: {shown(folder)} is not a folder. It should be that of the model {direction}.")
     if {"{", "}"} & set(folder):
@@ -81,7 +91,7 @@ def _folder(chosen: ForeignModel, source: str, target: str, where: str) -> str:
         )
     if (Path(folder) / "model.json").exists():
         raise ConfigError(f"{where}: {shown(folder)} is a model of alignlens, not one of the Hugging Face hub.")
-    return folder
+    return name
 
 
 def _set(variable: str, where: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from alignlens.results.paths import DEV, MODEL_ENCODER, OWN_PIECES, OWN_TOKENS, PIECES, TEST, TOKENS, TRAIN
+from alignlens.workflow.foreign import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,11 +40,15 @@ class ForeignPlan:
         """Returns their names."""
         return [model.name for model in self.plan.requested.models if model.settings.imported is not None]
 
-    def folder(self, direction: str, model: str, **others: str) -> str:
-        """Returns the folder that a model comes from."""
+    def name(self, direction: str, model: str, **others: str) -> str:
+        """Returns the name of what a model comes from, for ``--model``."""
         imported = self.plan.model(model).imported
         assert imported is not None
-        return imported.folders[direction]
+        return imported.names[direction]
+
+    def folder(self, direction: str, model: str, **others: str) -> str:
+        """Returns the folder that a model comes from."""
+        return folder_of(self.name(direction, model))
 
     def pattern(self, pattern: PathPattern, model: str) -> PathPattern:
         """Returns where a kind of text is for a model: in its own pieces, or in those of its dataset."""

@@ -29,6 +29,13 @@ _MARIAN = (
     ("static_position_embeddings", True, "learned positions"),
     ("scale_embedding", True, "embeddings that are not scaled"),
 )
+#: Keys of old configurations that ``transformers`` does not look at; with other values it would be wrong.
+_BART = (
+    ("normalize_before", False, "norms before the layers"),
+    ("add_final_layer_norm", False, "a norm after the last layer"),
+    ("static_position_embeddings", False, "sinusoidal positions"),
+    ("normalize_embedding", True, "embeddings without a norm"),
+)
 
 
 def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Iterable[tuple[str, Any, str]]) -> None:
@@ -76,3 +83,48 @@ def marian_settings(config: Mapping[str, Any], path: Path) -> TransformerSetting
         output_bias=True,
         embeddings="shared_tied" if is_shared(config) else "separate",
     )
+
+
+def bart_settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
+    """Returns the settings of a BART model."""
+    check_fixed(config, path, "BART", _BART)
+    return _of_bart_family(config, path)
+
+
+def mbart_settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
+    """Returns the settings of a model of mBART or mBART-50."""
+    return _of_bart_family(config, path, norm="pre")
+
+
+def m2m100_settings(config: Mapping[str, Any], path: Path) -> TransformerSettings:
+    """Returns the settings of a model of M2M100 or NLLB."""
+    return _of_bart_family(
+        config,
+        path,
+        norm="pre",
+        sinusoids="fairseq",
+        max_positions=None,
+        norm_embeddings=False,
+        scale_embeddings=bool(config.get("scale_embedding", True)),
+        output_bias=False,
+    )
+
+
+def _of_bart_family(config: Mapping[str, Any], path: Path, **changes: Any) -> TransformerSettings:
+    """Returns the settings of a BART model and of those that differ from it by ``changes``."""
+    check_sides(config, path)
+    settings: dict[str, Any] = {
+        "dim": config["d_model"],
+        "ffn": config["encoder_ffn_dim"],
+        "heads": config["encoder_attention_heads"],
+        "encoder_layers": config["encoder_layers"],
+        "decoder_layers": config["decoder_layers"],
+        "activation": activation_of(config, path),
+        "dropout": config.get("dropout", 0.1),
+        "max_positions": config["max_position_embeddings"],
+        "norm_embeddings": True,
+        "scale_embeddings": bool(config.get("scale_embedding", False)),
+        "output_bias": True,
+        "embeddings": "shared_tied" if config.get("tie_word_embeddings", True) else "separate",
+    }
+    return TransformerSettings(**{**settings, **changes})

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import read_json, taking
-from alignlens.models.families.bart import bart_settings
-from alignlens.models.families.configuration import ADVICE
+from alignlens.models.families.configuration import ADVICE, m2m100_settings
 from alignlens.models.families.filling import filled_transformer
 from alignlens.models.families.folder import UNKNOWN, Imported, Languages, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import M2M100, NLLB, WMT21
@@ -28,16 +27,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     """Returns the model of a folder."""
     config, path = read_config(folder)
     with taking(path, ADVICE):
-        settings = bart_settings(
-            config,
-            path,
-            norm="pre",
-            sinusoids="fairseq",
-            max_positions=None,
-            norm_embeddings=False,
-            scale_embeddings=bool(config.get("scale_embedding", True)),
-            output_bias=False,
-        )
+        settings = m2m100_settings(config, path)
         size = int(config["vocab_size"])
     listed = folder / "vocab.json"
     piece_of, row_of = _m2m100(folder) if listed.is_file() else _nllb(folder)

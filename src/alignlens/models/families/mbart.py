@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import taking
-from alignlens.models.families.bart import bart_settings
-from alignlens.models.families.configuration import ADVICE
+from alignlens.models.families.configuration import ADVICE, mbart_settings
 from alignlens.models.families.filling import filled_transformer
 from alignlens.models.families.folder import Imported, Languages, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import MBART, MBART_50
@@ -30,7 +29,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     """Returns the model of a folder."""
     config, path = read_config(folder)
     with taking(path, ADVICE):
-        settings = bart_settings(config, path, norm="pre")
+        settings = mbart_settings(config, path)
         size = int(config["vocab_size"])
     pieces = pieces_of_model(folder / SUBWORDS)
     fifty = "50" in tokenizer_class(folder) or size > len(pieces) + len(MBART_50)

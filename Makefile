@@ -84,4 +84,6 @@ lock: install
 	mv lock.new requirements.lock
 
 clean:
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + -o -name "*.so" -exec rm -f {} +
+	@test ! -d results/demo || echo "results/ stays: delete it by hand if you no longer need it"

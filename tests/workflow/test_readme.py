@@ -27,7 +27,7 @@ def test_the_commands_for_the_parts_alone(finished: Workspace, project: Path, tm
 
 
 def test_every_link_of_the_documentation_leads_somewhere(project: Path) -> None:
-    pages = [project / "README.md", project / "config/README.md", project / "results/README.md"]
+    pages = [project / name for name in ("README.md", "CONTRIBUTING.md", "config/README.md", "results/README.md")]
     for page in [*pages, *(project / "docs").glob("*.md"), project / "benchmarks/README.md"]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
             if "://" not in target:

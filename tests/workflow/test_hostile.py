@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from marian_configs import write_configs
 from throwaway import TINY, Workspace
 
 HOSTILE = (
@@ -35,12 +36,14 @@ def hostile_config(workspace: Workspace, **changes: Any) -> dict[str, Any]:
     plain = {"kind": "files", "pair": ["de", "en"], **pairs, "train": [pairs["train"]], **told}
     gold = {"file": named["gold"], "base": 0, "format": "pharaoh"}
     own = {"plain": plain, "scored": {**plain, "gold": gold}, "chosen": {**plain, "gold": gold, "dev_gold": gold}}
+    write_configs(folder, "xa-xb", "xb-xa", "de-en", "en-de")
     encoders = {"models": {"hostile": HOSTILE, "dashes": "--"}, "text": named["text"], "sequences": 4}
     return {
         **TINY,
         "datasets": ["tiny", *own],
         "custom_datasets": {**TINY["custom_datasets"], **own},
         "studies": {**TINY["studies"], "kobayashi2020": {"encoders": encoders}},
+        "models": {**TINY["models"], "opus": {"huggingface": f"{HOSTILE}/opus-mt-{{source}}-{{target}}"}},
         "mirror": HOSTILE,
         "tracking": {"uri": f"sqlite:///results/{HOSTILE}.db"},
         "attribution": {**TINY["attribution"], "adaptive": 0.01, **changes},
@@ -100,6 +103,8 @@ def test_every_value_reaches_its_command_as_it_is(workspace: Workspace, shards: 
         if rule == "pretrained_encoder":
             encoders[json.loads(options.about)["encoder"]] = options.encoder
             assert options.text == config["studies"]["kobayashi2020"]["encoders"]["text"]
+        if rule == "import_model":
+            assert str(options.model).startswith(f"{HOSTILE}/opus-mt-")
         if words[2:4] == ["data", "prepare"]:
             assert json.loads(options.definition) == config["custom_datasets"][options.name]
         assert "preset" not in options or options.preset == "tiny"

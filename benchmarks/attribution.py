@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import torch
 from captum.attr import InputXGradient, NoiseTunnel, Saliency
+from machine import processor
 from torch import Tensor
 
 from alignlens.alignment.extraction import extract
@@ -246,7 +247,7 @@ def tell_open_units(model: Seq2Seq, text: Text) -> None:
         noisy = clean + SIGMA * (clean.max() - clean.min()) * unit_noise(1, number, range(COPIES), *clean.shape[1:])
         prefix = model.embed_target(torch.tensor([[BEGIN_ID, *target]])).expand(COPIES, -1, -1)
         kept = passes.forward(noisy, torch.ones(noisy.shape[:2], dtype=torch.bool), prefix)
-        shares.append([float(layer.feed.passed.mean()) for layer in (*kept.encoder, *kept.decoder)])
+        shares.append([float((layer.feed.slopes != 0).float().mean()) for layer in (*kept.encoder, *kept.decoder)])
     layers = np.mean(shares, 0)
     print(f"open feed-forward units: {100 * layers.min():.0f} to {100 * layers.max():.0f} % of a layer")
 
@@ -319,7 +320,8 @@ def main() -> None:
     some = text.first(arguments.sentences)
     peers = {"Captum": Captum(model, last_only=False), "Captum, last logits only": Captum(model)}
     pieces = sum(map(len, some.targets)) / len(some.targets)
-    print(f"{parameters} parameters, {len(some.sources)} sentences, {pieces:.1f} pieces, {arguments.threads} threads")
+    print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}")
+    print(f"{parameters} parameters, {len(some.sources)} sentences, {pieces:.1f} pieces")
     if arguments.forward:
         compare_forward(model, text, 2 * arguments.rounds + 1)
         return

@@ -36,7 +36,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 180
 
 # The table of runs draws a row in two halves, which share a number; what a cell hides is not in its innerText.
 _RUNS = """

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import sentencepiece
 import torch
+from marian_configs import SIZES
 from marian_folder import spoken
 from safetensors.torch import load_file, save_file
 from tokenizers import ByteLevelBPETokenizer
@@ -29,13 +30,7 @@ from transformers import (
 from alignlens.models.families.languages import M2M100, MBART, MBART_50, NLLB
 
 _SIZES: dict[str, Any] = {
-    "d_model": 16,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 24,
-    "decoder_ffn_dim": 24,
+    **SIZES,
     "max_position_embeddings": 64,
     "init_std": 0.3,
 }

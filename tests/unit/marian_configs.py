@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-MARIAN: dict[str, Any] = {
-    "model_type": "marian",
-    "vocab_size": 150,
+#: Of models with BART's names of settings: small, and no two sizes alike that could be taken for each other.
+SIZES: dict[str, Any] = {
     "d_model": 16,
     "encoder_layers": 2,
     "decoder_layers": 3,
@@ -16,6 +15,11 @@ MARIAN: dict[str, Any] = {
     "decoder_attention_heads": 2,
     "encoder_ffn_dim": 24,
     "decoder_ffn_dim": 24,
+}
+MARIAN: dict[str, Any] = {
+    "model_type": "marian",
+    "vocab_size": 150,
+    **SIZES,
     "activation_function": "swish",
     "scale_embedding": True,
 }

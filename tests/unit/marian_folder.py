@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import json
 import random
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
+from marian_configs import SIZES
 from transformers import MarianConfig, MarianMTModel
 
 LINES = [
@@ -54,13 +58,7 @@ def write_folder(
     torch.manual_seed(seed)
     config: dict[str, Any] = {
         "vocab_size": len(vocabulary),
-        "d_model": 16,
-        "encoder_layers": 2,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 24,
-        "decoder_ffn_dim": 24,
+        **SIZES,
         "activation_function": "swish",
         "scale_embedding": True,
         "max_position_embeddings": 64,
@@ -77,3 +75,24 @@ def write_folder(
         torch.save(model.state_dict(), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
     return model
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Returns what the command line gave."""
+    command = [sys.executable, "-m", "alignlens", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def without(name: str) -> Callable[[Path], object]:
+    """Damages a folder: a file is gone."""
+    return lambda place: (place / name).unlink()
+
+
+def configured(**changes: Any) -> Callable[[Path], object]:
+    """Damages a folder: its configuration says something else."""
+
+    def change(place: Path) -> None:
+        content = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps({**content, **changes}))
+
+    return change

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from alignlens.corpora.batches import Batch, Position, TrainingBatches, make_batch, ordered_batches
 from alignlens.corpora.shuffle import Shuffle
-from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID, PLAIN, Frame
+from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.corpora.tokens import TokenStore, TokenWriter
 from alignlens.errors import AlignlensError, ConfigError, InputError
 
@@ -396,20 +396,3 @@ def test_ordered_batches_of_chosen_sentences(stores: MakeStores) -> None:
     (batch,) = batches
     assert sorted(batch.indices.tolist()) == [3, 3, 17, 50]
     assert list(ordered_batches(source, target, tokens=1000, indices=chosen[:0])) == []
-
-
-def test_a_frame_says_what_stands_where_sentences_have_begin(stores: MakeStores) -> None:
-    source, target = stores([(3, 1), (1, 2)])
-    batch = make_batch(source, target, np.arange(2), source_begin=True)
-    assert batch.framed(PLAIN) is batch
-    first = batch.framed(Frame(source=9, target=(E, 8)))
-    assert first.source.tolist() == [[9, 4, 5, 6, E], [9, 5, E, P, P]]
-    assert first.prefix.tolist() == [[E, 8, 4, P], [E, 8, 5, 5]]
-    assert first.labels.tolist() == [[8, 4, E, P], [8, 5, 5, E]]
-    assert first.labels_mask.sum(1).tolist() == [3, 4]
-    last = batch.framed(Frame(source=9, source_last=True, target=(8,)))
-    assert last.source.tolist() == [[4, 5, 6, E, 9], [5, E, 9, P, P]]
-    assert last.prefix[:, 0].tolist() == [8, 8]
-    assert np.array_equal(last.labels, batch.labels)
-    untouched = make_batch(source, None, np.arange(2)).framed(Frame(target=(P,)))
-    assert untouched.source.tolist() == [[4, 5, 6, E], [5, E, P, P]]

@@ -109,6 +109,7 @@ def test_the_steps_for_every_instruction_set_are_the_same(
         native.native.cache_clear()
 
 
+@pytest.mark.skipif(native.levels() == ("",), reason="this processor has no instructions to turn off")
 def test_turning_instructions_off_for_torch_turns_them_off_here() -> None:
     code = "from alignlens.attribution import native; print(native.levels())"
     for asked, levels in (("avx2", ("_avx2", "")), ("default", ("",))):
@@ -119,8 +120,7 @@ def test_turning_instructions_off_for_torch_turns_them_off_here() -> None:
             text=True,
             check=True,
         )
-        if native.levels() != ("",):
-            assert done.stdout.strip() == str(levels)
+        assert done.stdout.strip() == str(levels)
 
 
 def test_a_closed_feed_forward_net_sends_nothing_back() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 import torch
 
 pytest.importorskip("transformers", reason="the Hugging Face library is not installed")
-from marian_folder import LINES, spoken, write_folder
+from marian_folder import LINES, configured, run, spoken, without, write_folder
 from transformers import MarianMTModel, MarianTokenizer
 
 from alignlens.attribution.corpus import attribute
@@ -179,11 +177,6 @@ def test_translations_are_those_of_transformers(ours: TrainedModel, theirs: Mari
     assert [rows[each] for each in found.ids][: len(expected)] == expected
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "alignlens", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_verbs_take_the_folder(folder: Path, tmp_path: Path) -> None:
     source, target = tmp_path / "source.txt", tmp_path / "target.txt"
     source.write_text("ba du\nthe cat 漢\n"), target.write_text("Le chat\ndort .\n")
@@ -218,18 +211,6 @@ def test_a_text_in_the_pieces_of_an_imported_model_is_what_the_model_reads(folde
     (made / "seal.json").unlink(), vocabulary.write_text(json.dumps({"pieces": [*pieces[:4], *pieces[:3:-1]]}))
     refused = run(*forced, tmp_path / "source", "--target", tmp_path / "target")
     assert (refused.returncode, "its pieces are not those of" in refused.stderr) == (2, True)
-
-
-def without(name: str) -> Any:
-    return lambda place: (place / name).unlink()
-
-
-def configured(**changes: Any) -> Any:
-    def change(place: Path) -> None:
-        content = json.loads((place / "config.json").read_text())
-        (place / "config.json").write_text(json.dumps({**content, **changes}))
-
-    return change
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,13 @@ from alignlens.models.families.configuration import (
     marian_settings,
     mbart_settings,
 )
+from alignlens.models.families.languages import parted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from alignlens.models.base_settings import ArchitectureSettings
+    from alignlens.models.settings import TransformerSettings
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,30 @@ class ForeignModel:
 class Described(NamedTuple):
     """What a model is, before its weights are read."""
 
-    architecture: str
-    settings: ArchitectureSettings
+    settings: TransformerSettings
+    source_begin: bool
     vocabulary: int  # pieces of the side that has more
 
 
-#: By family: what its models are here, and how their ``config.json`` says it.
-FAMILIES: dict[str, tuple[str, Callable[[Mapping[str, Any], Path], ArchitectureSettings]]] = {
-    "marian": ("transformer", marian_settings),
-    "bart": ("transformer", bart_settings),
-    "mbart": ("transformer", mbart_settings),
-    "m2m_100": ("transformer", m2m100_settings),
+class Family(NamedTuple):
+    """A family that becomes our Transformer: how ``config.json`` says its settings, and whether sources have BEGIN."""
+
+    settings_of: Callable[[Mapping[str, Any], Path], TransformerSettings]
+    source_begin: bool
+
+
+#: By what they call themselves.
+FAMILIES = {
+    "marian": Family(marian_settings, source_begin=False),
+    "bart": Family(bart_settings, source_begin=True),
+    "mbart": Family(mbart_settings, source_begin=True),
+    "m2m_100": Family(m2m100_settings, source_begin=True),
 }
+
+
+def folder_of(name: str) -> str:
+    """Returns the folder of a model's name, without the languages behind it."""
+    return str(parted(name)[0])
 
 
 def described(folder: Path) -> Described:
@@ -65,10 +78,10 @@ def described(folder: Path) -> Described:
         raise ConfigError(
             f"{path}: models of type {told} are not supported in a configuration; those that are: {', '.join(FAMILIES)}"
         )
-    architecture, settings_of = FAMILIES[family]
+    settings_of, source_begin = FAMILIES[family]
     with taking(path, ADVICE):
         settings = settings_of(config, path)
         sides = [key for key in ("vocab_size", "decoder_vocab_size") if config.get(key) is not None]
         vocabulary = max(values.whole(config, key, least=1) for key in sides or ["vocab_size"])
     check(written(settings), schema_of(type(settings)), f"{path}:")
-    return Described(architecture, settings, vocabulary)
+    return Described(settings, source_begin, vocabulary)

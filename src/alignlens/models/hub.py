@@ -9,7 +9,8 @@ from pathlib import Path
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json
 from alignlens.models.families.configuration import CONFIG
-from alignlens.models.families.folder import Imported, Languages
+from alignlens.models.families.folder import Imported
+from alignlens.models.families.languages import parted
 from alignlens.models.families.registry import FAMILIES
 
 #: What is read of a repository; never code.
@@ -18,12 +19,11 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _GIVE = "Give the folder that alignlens train wrote, a folder of the Hugging Face hub, or a name such as org/model."
 #: Families of translation models that can be read, by what they call themselves.
 SUPPORTED = tuple(FAMILIES)
-_LANGUAGES = re.compile(r"(?P<name>.+)#(?P<source>[^#/-]+)-(?P<target>[^#/-]+)")
 
 
 def is_foreign(folder: Path | str) -> bool:
     """Tells whether a name stands for a model from elsewhere, rather than for one of ours."""
-    folder = _parted(folder)[0]
+    folder = parted(folder)[0]
     if folder.is_dir():
         return (folder / CONFIG).is_file() and not (folder / "model.json").exists()
     return not folder.exists() and _REPOSITORY.fullmatch(folder.as_posix()) is not None
@@ -34,7 +34,7 @@ def load_foreign(name: Path | str) -> tuple[Imported, Path]:
 
     Behind a name may stand the languages of source and target, ``#en-fr``, in the codes of the model.
     """
-    folder, languages = _parted(name)
+    folder, languages = parted(name)
     folder = foreign_folder(folder)
     return FAMILIES[_family(folder)].load(folder, languages), folder
 
@@ -54,14 +54,6 @@ def _family(folder: Path) -> str:
         told = repr(found)[:60]
         raise ConfigError(f"{path}: models of type {told} are not supported; those that are: {', '.join(SUPPORTED)}")
     return str(found)
-
-
-def _parted(name: Path | str) -> tuple[Path, Languages]:
-    """Returns the name of a folder or repository, and the languages that stand behind it."""
-    found = _LANGUAGES.fullmatch(str(name))
-    if found is None or Path(name).exists():
-        return Path(name), Languages()
-    return Path(found["name"]), Languages(found["source"], found["target"])
 
 
 def _fetched(name: str) -> Path:

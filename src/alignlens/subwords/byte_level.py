@@ -87,7 +87,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[tuple[str, str]], path: Pat
     try:
         # Without the control symbols: text that looks like one is text.
         encoder = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, list(merges)))
-    except Exception as error:
+    except Exception as error:  # the library raises nothing narrower
         why = " ".join(str(error).split())[:100]
         raise InputError(f"not byte-level BPE, or damaged ({why}).", path, advice=_ADVICE) from None
     encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

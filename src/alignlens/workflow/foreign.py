@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.errors import AlignlensError, ConfigError
 from alignlens.io.documents import shown
-from alignlens.models.foreign import Described, described
+from alignlens.models.foreign import Described, described, folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
     models = {direction: _described(folder_of(name), where) for direction, name in names.items()}
     (first, model), *others = models.items()
     for direction, other in others:
-        for key in ("architecture", *_COMMON):
-            one, two = (_value(each, key) for each in (model, other))
+        for key in _COMMON:
+            one, two = (getattr(each.settings, key) for each in (model, other))
             if one != two:
                 raise ConfigError(
                     f"{where}: {key} is {one} in {first} and {two} in {direction}; both directions of a model must "
@@ -57,16 +57,6 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
                 )
     vocabulary = max(each.vocabulary for each in models.values())
     return Imported(names, vocabulary), model._replace(vocabulary=vocabulary)
-
-
-def _value(model: Described, key: str) -> object:
-    return model.architecture if key == "architecture" else getattr(model.settings, key, None)
-
-
-def folder_of(name: str) -> str:
-    """Returns the folder of a model's name, without languages behind it."""
-    folder, mark, _ = name.rpartition("#")
-    return folder if mark and not Path(name).is_dir() else name
 
 
 def _name(chosen: ForeignModel, source: str, target: str, where: str) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from alignlens.models.foreign import folder_of
 from alignlens.results.paths import DEV, MODEL_ENCODER, OWN_PIECES, OWN_TOKENS, PIECES, TEST, TOKENS, TRAIN
-from alignlens.workflow.foreign import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

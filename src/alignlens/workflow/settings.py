@@ -156,8 +156,8 @@ def _foreign_model(name: str, chosen: ForeignModel, directions: Sequence[tuple[s
     return ModelRun(
         name=name,
         preset="huggingface",
-        architecture=model.architecture,
-        source_begin=False,
+        architecture="transformer",
+        source_begin=model.source_begin,
         model=model.settings,
         training=TrainingSettings(max_updates=0),
         imported=imported,

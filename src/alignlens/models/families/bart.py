@@ -12,15 +12,8 @@ from alignlens.errors import InputError
 from alignlens.io.documents import taking
 from alignlens.models.families.configuration import ADVICE, bart_settings
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import (
-    UNKNOWN,
-    Imported,
-    Languages,
-    Vocabulary,
-    control_rows,
-    no_languages,
-    read_config,
-)
+from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, control_rows, no_languages, read_config
+from alignlens.models.families.languages import Languages
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.byte_level import ByteLevelSegmenter, read_merges
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
 
 import torch
@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.documents import read_json, taking
 from alignlens.models.families.configuration import ADVICE, CONFIG
+from alignlens.models.families.languages import Languages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = "<unk>"
 _MOST_UNNAMED = 1024  # rows without a piece: to make tables a round size, and to mark gaps in text (T5)
-
-
-class Languages(NamedTuple):
-    """The codes behind a model's name, ``#source-target``; None where the folder says what they are."""
-
-    source: str | None = None
-    target: str | None = None
 
 
 @dataclass(frozen=True)

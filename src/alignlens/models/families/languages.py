@@ -1,10 +1,31 @@
-"""Language codes of models for many languages, in the order that they have in their vocabularies.
+"""Languages of a model: how its name says them, and the codes of models for many, in the order of their vocabularies.
 
-These stand in no file of a published model but in its tokenizer's code. The lists are facts of the models: mBART (Liu
-et al. 2020), mBART-50 (Tang et al. 2020), M2M100 (Fan et al. 2021; wmt21: Tran et al. 2021), NLLB-200 (2022).
+The codes stand in no file of a published model but in its tokenizer's code. The lists are facts of the models: mBART
+(Liu et al. 2020), mBART-50 (Tang et al. 2020), M2M100 (Fan et al. 2021; wmt21: Tran et al. 2021), NLLB-200 (2022).
 """
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+_BEHIND = re.compile(r"(?P<name>.+)#(?P<source>[^#/-]+)-(?P<target>[^#/-]+)")
+
+
+class Languages(NamedTuple):
+    """The codes behind a model's name, ``#source-target``; None where the folder says what they are."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+def parted(name: Path | str) -> tuple[Path, Languages]:
+    """Returns the name of a folder or repository, and the languages that stand behind it."""
+    found = _BEHIND.fullmatch(str(name))
+    if found is None or Path(name).exists():
+        return Path(name), Languages()
+    return Path(found["name"]), Languages(found["source"], found["target"])
 
 
 def _codes(text: str) -> tuple[str, ...]:

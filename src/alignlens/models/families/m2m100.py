@@ -11,8 +11,8 @@ from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import read_json, taking
 from alignlens.models.families.configuration import ADVICE, m2m100_settings
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import UNKNOWN, Imported, Languages, Vocabulary, control_rows, read_config
-from alignlens.models.families.languages import M2M100, NLLB, WMT21
+from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, control_rows, read_config
+from alignlens.models.families.languages import M2M100, NLLB, WMT21, Languages
 from alignlens.models.families.multilingual import fairseq_pieces, says, told_languages, with_added
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model

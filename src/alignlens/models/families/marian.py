@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 from alignlens.io.documents import read_json, taking
 from alignlens.models.families.configuration import ADVICE, is_shared, marian_settings
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import (
-    UNKNOWN,
-    Imported,
-    Languages,
-    Vocabulary,
-    control_rows,
-    no_languages,
-    read_config,
-)
+from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, control_rows, no_languages, read_config
+from alignlens.models.families.languages import Languages
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter
 

@@ -12,8 +12,8 @@ from alignlens.corpora.symbols import END_ID, Frame
 from alignlens.io.documents import taking
 from alignlens.models.families.configuration import ADVICE, mbart_settings
 from alignlens.models.families.filling import filled_transformer
-from alignlens.models.families.folder import Imported, Languages, Vocabulary, control_rows, read_config
-from alignlens.models.families.languages import MBART, MBART_50
+from alignlens.models.families.folder import Imported, Vocabulary, control_rows, read_config
+from alignlens.models.families.languages import MBART, MBART_50, Languages
 from alignlens.models.families.multilingual import fairseq_pieces, tokenizer_class, told_languages, with_added
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from alignlens.errors import ConfigError
 from alignlens.io.documents import taking
 from alignlens.models.families.configuration import ADVICE, CONFIG
-from alignlens.models.families.folder import Languages, read_beside
+from alignlens.models.families.folder import read_beside
+from alignlens.models.families.languages import Languages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

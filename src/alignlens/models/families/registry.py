@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from alignlens.models.families.folder import Imported, Languages
+    from alignlens.models.families.folder import Imported
+    from alignlens.models.families.languages import Languages
 
 
 class Family(NamedTuple):

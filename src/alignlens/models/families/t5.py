@@ -11,15 +11,8 @@ from alignlens.errors import InputError
 from alignlens.io.documents import taking
 from alignlens.models.families.configuration import ADVICE
 from alignlens.models.families.filling import Filling
-from alignlens.models.families.folder import (
-    UNKNOWN,
-    Imported,
-    Languages,
-    Vocabulary,
-    no_languages,
-    read_config,
-    read_tensors,
-)
+from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, no_languages, read_config, read_tensors
+from alignlens.models.families.languages import Languages
 from alignlens.models.families.multilingual import with_added
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec

@@ -191,7 +191,7 @@ def test_an_objective_may_ask_for_a_trained_model(
 ) -> None:
     needing = replace(OBJECTIVES["cross_entropy"], needs_start=True)
     monkeypatch.setitem(OBJECTIVES, "later", needing)
-    with pytest.raises(ConfigError, match=r"^training\.objective: later goes on from a trained model; .*--start-from"):
+    with pytest.raises(ConfigError, match=r"^training\.objective: later starts from a trained model; .*--start-from"):
         training_of(task, tmp_path, objective={"name": "later"})
 
 
@@ -225,7 +225,7 @@ def test_a_training_begins_with_the_weights_of_another(task: CopyTask, trained: 
 
 def test_a_stopped_training_notices_another_start(task: CopyTask, trained: Path, tmp_path: Path) -> None:
     cut_at(task, tmp_path, 9, start_from=trained)
-    with pytest.raises(InputError, match=r"start_from = \".*\" is here, and now start_from = null"):
+    with pytest.raises(InputError, match=r"start_from = \".*\" , but now start_from = null"):
         training_of(task, tmp_path)
 
 

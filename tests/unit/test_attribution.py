@@ -152,7 +152,7 @@ def test_closed_form_on_a_linear_model() -> None:
     np.testing.assert_allclose(found["li_grad"], absolute / absolute.sum(-1, keepdim=True), atol=1e-6)
     dots = signed.abs()
     np.testing.assert_allclose(found["li_grad,reading=abs_dot"], dots / dots.sum(-1, keepdim=True), atol=1e-6)
-    # The word that stands there twice has two different scores.
+    # The word that appears twice has two different scores.
     assert abs(found["ding_grad"][:, 0] - found["ding_grad"][:, 2]).max() > 1e-3
 
 

@@ -108,16 +108,16 @@ def test_shipped_sets_are_declared_like_all_others() -> None:
         ({"pair": ["de", "en"]}, "mine.pair: unknown key 'pair'"),
         ({"task": "translation"}, "mine.task: 'translation' is not one of classification"),
         ({"positive": []}, "mine: give the labels of both classes"),
-        ({"negative": ["good"]}, "mine: the label 'good' stands there twice"),
+        ({"negative": ["good"]}, "mine: the label 'good' appears twice"),
         ({"dev": {"last": 3, "every": 2}}, "mine.dev: give a list of files, or last, or every; not last, every"),
         ({"dev": {"last": 0}}, "mine.dev.last: 0 must be at least 1"),
         ({"train": []}, "mine: kind files needs train and dev"),
         ({"train": [{"file": {"url": "http://x/y"}}]}, "mine.train.0: kind files needs a path"),
         ({"train": [{"file": "a", "label": "fair"}]}, "mine.train.0.label: 'fair' is neither"),
-        ({"header": False}, "mine: without a header, label_column and text_column are numbers"),
+        ({"header": False}, "mine: without a header, label_column and text_column must be numbers"),
         ({"label_column": 0}, "mine.label_column: 0 must be at least 1"),
         ({"settings": {"seed": 1}}, "mine.settings: only kind synthetic"),
-        ({"kind": "synthetic"}, "mine: kind synthetic makes its own texts"),
+        ({"kind": "synthetic"}, "mine: kind synthetic generates its own texts"),
     ],
 )
 def test_mistakes_in_an_entry_are_told_with_their_key(changes: dict[str, Any], text: str) -> None:
@@ -266,8 +266,8 @@ BROKEN: list[tuple[str, str | bytes, str]] = [
     ),
     ("train.tsv", b"label\ttext\ngood\tna\xefve\n", "train.tsv:2: not UTF-8 (byte 0xef)."),
     ("train.tsv", b"", "train.tsv: the file is empty."),
-    ("train.tsv", "label\ttext\ngood\tx\n", "train.tsv: no text of the negative class (bad) in train, of 1 texts."),
-    ("dev.tsv", "label\ttext\nbad\tx\n", "dev.tsv: no text of the positive class (good) in dev, of 1 texts."),
+    ("train.tsv", "label\ttext\ngood\tx\n", "train.tsv: none of the 1 texts in train is of the negative class (bad)."),
+    ("dev.tsv", "label\ttext\nbad\tx\n", "dev.tsv: none of the 1 texts in dev is of the positive class (good)."),
     ("train.tsv", gzip.compress(TRAIN.encode())[:-9], "train.tsv: truncated or damaged gzip"),
 ]
 
@@ -288,7 +288,7 @@ def test_other_mistakes_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     write("train.tsv", 'label,text\ngood,"x\n')
     assert "train.tsv:2: not a table (unexpected end of data)." in refused(capsys)
     declare(dev={"last": 8})
-    assert "train.tsv: 8 texts are too few to take dev out of." in refused(capsys)
+    assert "train.tsv: 8 texts are too few to split off dev." in refused(capsys)
     declare(leave_out_empty=True)
     write("train.tsv", TRAIN + "good\t \n")
     assert prepared().report["splits"]["train"]["left_out"]["empty"] == 1
@@ -308,7 +308,7 @@ def test_word_vectors_begin_where_words_are_known(capsys: pytest.CaptureFixture[
     said = fails(capsys, *train, '{"model": {"vectors": true}, "training": {"updates": 1}}')
     assert said.startswith("model.embedding: 300, but the word vectors of texts have 3 numbers")
     prepared()
-    assert "has none; give them to" in fails(capsys, *train, '{"model": {"vectors": true}}')
+    assert "has none; add them with" in fails(capsys, *train, '{"model": {"vectors": true}}')
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_damaged_folders_are_refused(capsys: pytest.CaptureFixture[str]) -> None
     Path("mine").mkdir()
     write("mine/note", "x")
     prepare = ["prepare", "mine", "--datasets", "datasets.yaml", "--out", "mine"]
-    assert "exists, holds something else" in fails(capsys, *prepare)
+    assert "exists with other content" in fails(capsys, *prepare)
 
 
 @pytest.mark.mirror

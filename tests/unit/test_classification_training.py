@@ -103,7 +103,7 @@ def test_a_training_goes_on_bit_for_bit(
     ]
     for name in names:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
-    with pytest.raises(InputError, match=r"a stopped training with training.batch = 32 is here, and now"):
+    with pytest.raises(InputError, match=r"a stopped training with training.batch = 32, but now"):
         loop_of(texts, tmp_path / "b", model, **{**told, "batch": 16})
 
 

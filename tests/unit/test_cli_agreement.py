@@ -217,7 +217,7 @@ def test_what_does_not_fit_together_is_one_line(runs: Path, capsys: pytest.Captu
 
     write_run(runs / "other", 5, ["attention", "probe"], UPDATES, shapes=SHAPES[:-1])
     told = failed_with(uniform="other")
-    assert "other: is about other items than A." in told
+    assert "other: covers other items than A." in told
     write_run(runs / "longer", 5, ["attention", "probe"], ("000000", "000070"))
     assert "longer: has other checkpoints than B." in failed_with(again="B longer")
     assert "uniform: has no quantity 'attention'" in failed_with(again="uniform")

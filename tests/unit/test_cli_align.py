@@ -187,7 +187,7 @@ def test_standard_input_and_output(folder: Path, files: Path, capsys: pytest.Cap
     # A stream cannot be counted before; that it is too short is found out on the way.
     cut = subprocess.run(arguments, input="der hund\n", capture_output=True, text=True, check=False, encoding="utf-8")
     assert cut.returncode == 2
-    assert "/dev/stdin:1: ends after 1 lines, but target goes on." in cut.stderr
+    assert "/dev/stdin:1: ends after 1 lines, but target has more." in cut.stderr
 
 
 def test_the_list_has_every_method(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_several_systems_without_a_baseline_are_only_scored(capsys: pytest.Captu
         (["--hypothesis", "new.1", "--versus", "old.1", "--names", "a"], "--names: give 2 different names"),
         (["--hypothesis", "new.1", "--versus", "old.1", "--names", "a", "a"], "--names: give 2 different names"),
         (["--hypothesis", "new.1", "--versus", "old.1", "--samples", "0"], "--samples 0: a comparison needs at least"),
-        (["--hypothesis", "new.1", "--table", "x"], "--names and --table belong to a comparison"),
+        (["--hypothesis", "new.1", "--table", "x"], "--names and --table need a comparison"),
         (
             ["--hypothesis", "new.1", "--versus", "old.1", "--table", "old.1"],
             "would overwrite its input, --versus old.1",

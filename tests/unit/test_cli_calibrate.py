@@ -237,13 +237,15 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert "--method and --recipe" in failed_with(models, "align", *recipe, "--method", "norms")
     assert "--extraction and --recipe" in failed_with(models, "align", *recipe, "--extraction", "ding")
     assert "--reverse belongs to --recipe" in failed_with(models, "align", "--method", "norms")
-    assert "has two directions. Give the model of the other one: --reverse" in failed_with(models[:1], "align", *recipe)
+    assert "has two directions. Give the model of the other one with --reverse" in failed_with(
+        models[:1], "align", *recipe
+    )
     assert "it has one direction" in failed_with(models, "align", "--recipe", "one.json")
     other = write_planted(files / "other", 3)
     forward = failed_with((other, models[1]), "align", *recipe)
-    assert f"its forward model is another than --model {other}" in forward
+    assert f"its forward model is not --model {other}" in forward
     assert "alignlens calibrate" in forward
-    assert "its reverse model is another than --reverse" in failed_with((models[0], other), "align", *recipe)
+    assert "its reverse model is not --reverse" in failed_with((models[0], other), "align", *recipe)
     assert "no such file" in failed_with(models, "align", "--recipe", "nowhere.json")
     assert "not a recipe of this version" in damaged(format=2)
     assert "recipe.threshold: 2 must be less than 1" in damaged(threshold=2)
@@ -251,7 +253,7 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert "product needs a reverse part" in damaged(reverse=None)
     part = json.loads(Path("recipe.json").read_text())["forward"]
     assert "unknown method 'atention'" in damaged(forward={**part, "components": [{"method": "atention", "weight": 1}]})
-    assert "stands there twice" in damaged(forward={**part, "components": part["components"] * 2})
+    assert "appears twice" in damaged(forward={**part, "components": part["components"] * 2})
     assert "recipe.forward.components: " in damaged(forward={**part, "components": []})
     assert "no layer 7" in damaged(forward={**part, "components": [{"method": "attention,layer=7", "weight": 1}]})
     Path("damaged.json").write_text("{")

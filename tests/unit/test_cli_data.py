@@ -241,7 +241,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert "max_word: unknown key" in fails(
         capsys, "prepare", "mine", "--out", "o", "--settings", '{"cleaning": {"max_word": 1}}'
     )
-    assert "--mirror: none is no directory" in fails(capsys, "list", "--mirror", "none")
+    assert "--mirror: none is not a directory" in fails(capsys, "list", "--mirror", "none")
     declare(gold={"file": "test.gold", "base": 2, "format": "pharaoh"})
     assert fails(capsys, "list") == "datasets.yaml: mine.gold.base: 2 is not one of 0, 1"
 

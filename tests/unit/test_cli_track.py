@@ -66,7 +66,7 @@ def test_list_leaves_out_what_is_no_journal(tmp_path: Path, capsys: pytest.Captu
         assert told.out.count("aer") == 1
         assert len(told.err.splitlines()) == 5
         assert all(line.isprintable() for line in told.err.splitlines())
-        assert "bad1.journal.jsonl:2: not a journal line (NaN is no number)" in told.err
+        assert "bad1.journal.jsonl:2: not a journal line (NaN is not a number)" in told.err
 
 
 def test_sync_then_rebuild(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -216,14 +216,14 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
         assert not (tmp_path / "x.work").exists()
         return told
 
-    assert "no snapshot of update 7. Here are: 0, 5, 16." in failed_with("--weights", "5", "7", "--out", "x")
+    assert "no snapshot of update 7. The model has: 0, 5, 16." in failed_with("--weights", "5", "7", "--out", "x")
     assert "--weights best: must be an update" in failed_with("--weights", "best", "--out", "x")
     assert "unknown method 'attentive'" in failed_with("--methods", "attentive", "--out", "x")
     (tmp_path / "short").write_text("ba\n")
     assert "short:2: 1 lines" in failed_with("--bleu", "short", "--out", "x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("years of work")
-    assert "holds something else" in failed_with("--out", "x", "--work", "full")
+    assert "holds other files" in failed_with("--out", "x", "--work", "full")
     assert "would be replaced" in failed_with("--out", "full")
     assert (tmp_path / "full" / "thesis.tex").exists()
 

@@ -154,7 +154,7 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert not (files / "x").exists()
     assert "nowhere: no such file" in failed_with(folder, "translate", "--source", "nowhere")
     assert "not a model folder" in failed_with(files, "translate", "--source", "source")
-    assert "Here are: best, weights" in failed_with(folder, "translate", "--source", "source", "--weights", "x")
+    assert "The folder has: best, weights" in failed_with(folder, "translate", "--source", "source", "--weights", "x")
     assert "n_best: 7" in failed_with(folder, "translate", "--source", "source", "--n-best", "7")
     assert "belongs to beam search" in failed_with(
         folder, "translate", "--source", "source", "--n-best", "2", "--samples", "2"

@@ -200,7 +200,7 @@ def test_what_the_user_can_fix_is_one_line(tmp_path: Path, capsys: pytest.Captur
         assert not (tmp_path / "x.json").exists()
         return told
 
-    assert "is a token store; name the subword model" in failed_with("--source", store, "--target", store)
+    assert "is a token store; also give the subword model" in failed_with("--source", store, "--target", store)
     train = str(task.folder / "train.txt")
     assert "lines" in failed_with("--source", text, "--target", train)
     (tmp_path / "same").write_text("a\na a\n")

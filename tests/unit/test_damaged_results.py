@@ -310,7 +310,7 @@ def test_samples_of_other_kinds_are_refused(tmp_path: Path, change: dict[str, An
     arrays = {name: array for name, array in (points() | change).items() if array is not None}
     with (folder / "encoders/tiny/points.npz").open("wb") as file:
         np.savez(file, **arrays)
-    with pytest.raises(InputError, match=r"points\.npz: .* make it again with: alignlens encoder") as caught:
+    with pytest.raises(InputError, match=r"points\.npz: .* recreate it with: alignlens encoder") as caught:
         read_encoders(Manifest.whole(folder))
     assert "\n" not in str(caught.value)
 

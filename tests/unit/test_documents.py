@@ -19,12 +19,12 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' stands there twice, first in line 1"),
-        ("x:\n  a: 1\n  b: {c: 1, d: 2, c: 3}\n", 3, "the key 'c' stands there twice"),
-        ("x:\n- a: 1\n  a: 2\n", 3, "the key 'a' stands there twice"),
-        ("x: &x {a: 1, a: 2}\ny: *x\n", 1, "the key 'a' stands there twice"),
-        ('"a": 1\na: 2\n', 2, "the key 'a' stands there twice"),
-        ("x: &x {a: 1}\ny:\n  <<: *x\n  b: 1\n  <<: *x\n", 5, "the key '<<' stands there twice"),
+        ("a: 1\nb: 2\na: 3\n", 3, "the key 'a' appears twice, first in line 1"),
+        ("x:\n  a: 1\n  b: {c: 1, d: 2, c: 3}\n", 3, "the key 'c' appears twice"),
+        ("x:\n- a: 1\n  a: 2\n", 3, "the key 'a' appears twice"),
+        ("x: &x {a: 1, a: 2}\ny: *x\n", 1, "the key 'a' appears twice"),
+        ('"a": 1\na: 2\n', 2, "the key 'a' appears twice"),
+        ("x: &x {a: 1}\ny:\n  <<: *x\n  b: 1\n  <<: *x\n", 5, "the key '<<' appears twice"),
         ("a: 1\n1: x\n", 2, "the key '1' is not a text"),
         ("null: x\n", 1, "the key 'null' is not a text"),
         ("~: x\n", 1, "the key '~' is not a text"),
@@ -44,8 +44,8 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
         ("[" * 200_000, 1, "nested more than 100 levels deep"),
         ("- " * 100_000 + "x\n", 1, "nested more than 100 levels deep"),
         ("{a: " * 100_000, 1, "nested more than 100 levels deep"),
-        (LAUGHS, None, "aliases of aliases stand for too many values"),
-        (CHAIN, None, "aliases of aliases stand for too many values"),
+        (LAUGHS, None, "aliases of aliases expand to too many values"),
+        (CHAIN, None, "aliases of aliases expand to too many values"),
         ("a: \x01\n", None, "not YAML"),
         (f"a: {'9' * 5000}\n", None, "cannot be read"),
         ("a: 2024-13-45\n", None, "cannot be read"),
@@ -109,17 +109,17 @@ def test_json_is_read_as_strictly(tmp_path: Path) -> None:
     other.write_text("{rate: 1.0e-3}")
     assert read_yaml(other) == {"rate": 0.001}
     other.write_text('{"a": 1,\n"a": 2}')
-    with pytest.raises(InputError, match=r"config.yaml:2: the key 'a' stands there twice, first in line 1"):
+    with pytest.raises(InputError, match=r"config.yaml:2: the key 'a' appears twice, first in line 1"):
         read_yaml(other)
     path.write_text('{"a": 1, "b": {"c": 1, "c": 2}}')
-    with pytest.raises(InputError, match="the key 'c' stands there twice"):
+    with pytest.raises(InputError, match="the key 'c' appears twice"):
         read_yaml(path)
     assert read_json_option("--settings", '{"a": [1]}') == {"a": [1]}
     for text, told in {
         "{": "--settings: not JSON (",
         "[1]": "--settings: [1] is not a JSON object",
         "": "--settings: not JSON (",
-        '{"a": 1, "a": 2}': "--settings: not JSON (the key 'a' stands there twice)",
+        '{"a": 1, "a": 2}': "--settings: not JSON (the key 'a' appears twice)",
         "[" * 100_000: "--settings: not JSON (nested too deeply)",
         '{"a": %s}' % ("9" * 5000): "--settings: not JSON (",
     }.items():
@@ -131,7 +131,7 @@ def test_json_is_read_as_strictly(tmp_path: Path) -> None:
 
 def test_values_are_shown_on_one_short_line() -> None:
     assert shown("a\nb") == r"'a\nb'"
-    assert shown(16**5000) == "a number of thousands of digits"
+    assert shown(16**5000) == "a number with thousands of digits"
     assert len(shown("x" * 10_000)) == 100
 
 

@@ -185,7 +185,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config\.json: no such file"):
         model_type(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    with pytest.raises(ConfigError, match="'gpt2' is not supported; those that work: bert, camembert, electra"):
+    with pytest.raises(ConfigError, match="'gpt2' are not supported; supported are: bert, camembert, electra"):
         model_type(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     pytest.importorskip("transformers", reason="transformers is not installed")

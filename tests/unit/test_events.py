@@ -123,7 +123,7 @@ def test_events_out_of_order_are_told(tmp_path: Path, order: tuple[int, ...]) ->
     path = journal_of(tmp_path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[number] for number in order))
-    with pytest.raises(InputError, match=r"the run has (begun before|not begun|ended before)"):
+    with pytest.raises(InputError, match=r"the run has (already begun|not begun|already ended)"):
         read_journal(path)
 
 

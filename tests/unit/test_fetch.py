@@ -284,10 +284,10 @@ def test_mirror_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ALIGNLENS_MIRROR", str(tmp_path))
     assert Places.of().mirror == tmp_path
     assert Places.of(str(tmp_path.parent)).mirror == tmp_path.parent
-    with pytest.raises(ConfigError, match="--mirror: /none is no directory"):
+    with pytest.raises(ConfigError, match="--mirror: /none is not a directory"):
         Places.of("/none")
     monkeypatch.setenv("ALIGNLENS_MIRROR", "/none")
-    with pytest.raises(ConfigError, match="ALIGNLENS_MIRROR: /none is no directory"):
+    with pytest.raises(ConfigError, match="ALIGNLENS_MIRROR: /none is not a directory"):
         Places.of()
 
 
@@ -299,7 +299,7 @@ def test_manifest_must_fit_the_dataset(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "m.json", wanted)["test.source"] == here
     for wrong in ({"test.source": here, "test.target": 3}, {"test.source": f"{here}x", "test.target": here}):
         write_json(tmp_path / "m.json", wrong)
-        with pytest.raises(InputError, match=r"which is no file\. Make it again with: alignlens data fetch"):
+        with pytest.raises(InputError, match=r"which is not a file\. Recreate it with: alignlens data fetch"):
             read_manifest(tmp_path / "m.json", wanted)
     write_json(tmp_path / "m.json", {"test.source": "a"})
     with pytest.raises(InputError, match="not the manifest of mine"):

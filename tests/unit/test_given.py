@@ -178,7 +178,7 @@ def test_what_is_no_store_or_a_damaged_one_is_one_line(
     content = bytearray(Path("source.tokens/ids.bin").read_bytes())
     content[0] ^= 1
     Path("source.tokens/ids.bin").write_bytes(content)
-    assert "source.tokens/ids.bin: damaged: it is not what was written (SHA-256)." in told("source.tokens")
+    assert "source.tokens/ids.bin: damaged: it has changed since it was written (SHA-256)." in told("source.tokens")
 
 
 def test_a_translation_that_cannot_be_written_leaves_nothing(
@@ -186,7 +186,7 @@ def test_a_translation_that_cannot_be_written_leaves_nothing(
 ) -> None:
     made = ["--out", "free", "--pieces", "pieces", "--tokens", "tokens", *SHORT]
     monkeypatch.setattr("alignlens.decoding.translate.TrainedModel.text", lambda model, ids: "one word more " * 9)
-    assert "translation 1: the pieces do not give back the words" in failed(
+    assert "translation 1: the pieces do not add up to the words" in failed(
         capsys, folder, "translate", "--source", "source", *made
     )
     assert not any(Path(name).exists() for name in ("free", "pieces", "tokens"))

@@ -114,7 +114,9 @@ def test_the_command_trains_it_and_the_folder_has_its_curves(task: CopyTask, tmp
 def test_other_models_cannot_play_and_one_line_says_so(
     project: Path, task: CopyTask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = r"training\.objective\.name: mask_game trains models of architecture calibrated only, not transformer\. Take"
+    told = (
+        r"training\.objective\.name: mask_game only trains models of architecture calibrated, not transformer\. Choose"
+    )
     game = {"objective": {"name": "mask_game"}}
     models = {"x": {"preset": "demo_transformer", "training": game}}
     with pytest.raises(ConfigError, match=rf"^config\.models\.x\.{told}"):

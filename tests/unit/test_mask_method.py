@@ -164,7 +164,7 @@ def _plain() -> tuple:
 
 
 def test_a_model_without_masks_cannot_be_asked() -> None:
-    with pytest.raises(ConfigError, match=r"this model has no masks, and was given none\. Train them"):
+    with pytest.raises(ConfigError, match=r"this model has no masks, and none were given\. Train them"):
         scores(model_of("transformer"), parse_all(["mask"]))
     model = model_of("transformer")
     with pytest.raises(ConfigError, match="no head 9"):
@@ -229,18 +229,20 @@ def test_masks_that_are_not_there_or_not_of_these_weights_are_told_in_one_line(
 
     train = "alignlens masks --model model --source TEXT --target TEXT --work DIR --out DIR."
     line = told()
-    assert line.startswith(f"alignlens align: {place / 'masks'}: there are no masks of this model. Train them: {train}")
-    assert line.endswith("Or name their folder: --masks.")
+    assert line.startswith(
+        f"alignlens align: {place / 'masks'}: there are no masks for this model. Train them: {train}"
+    )
+    assert line.endswith("Or give their folder with --masks.")
     assert f"model: not a folder of masks. Train them: {train}" in told("--masks", "model")
     assert "elsewhere: there are no masks" in told("--masks", "elsewhere")
     write_masks(place / "masks", place / "model")
     line = told("--weights", "best")
     other = train.replace("--model model", "--model model --weights best")
-    assert f"masks: masks of other weights than model/best.safetensors. Train masks for these: {other}" in line
+    assert f"masks: holds masks for other weights than model/best.safetensors. Train masks for these: {other}" in line
     write_masks(place / "masks", place / "model", "best")
     assert align("--model", "model", "--weights", "best") == 0
     capsys.readouterr()
-    assert "masks of other weights than model/weights.safetensors" in told()
+    assert "masks for other weights than model/weights.safetensors" in told()
     # Whoever reads no masks needs none.
     assert align("--model", "model", method="attention") == 0
 

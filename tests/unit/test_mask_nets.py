@@ -291,15 +291,15 @@ def test_who_can_have_no_masks_is_told_in_one_line(
     assert main(task.arguments(tmp_path, "lstm", max_updates=2, validate_every=2)) == 0
     capsys.readouterr()
     assert main(arguments(task, tmp_path / "model", tmp_path)) == 2
-    assert "a model of architecture lstm; masks are trained for transformer only." in capsys.readouterr().err
+    assert "is a model of architecture lstm; masks can only be trained for transformer." in capsys.readouterr().err
     few = tmp_path / "few"
     few.write_text("ba du\nge ki\n")
     named = ["masks", "--model", str(trained), "--source", str(few), "--target", str(few)]
     made = ["--work", str(tmp_path / "w"), "--out", str(tmp_path / "o")]
     assert main([*named, *made]) == 2
-    assert "few: 2 pairs; with so few, nothing can be held out." in capsys.readouterr().err
+    assert "few: 2 pairs are too few to hold out some of them." in capsys.readouterr().err
     assert main([*named, *made, "--dev-source", str(few)]) == 2
-    assert "--dev-source and --dev-target belong together" in capsys.readouterr().err
+    assert "--dev-source and --dev-target go together" in capsys.readouterr().err
     assert not (tmp_path / "w").exists()
 
 
@@ -310,7 +310,7 @@ def test_a_training_begins_with_a_transformer_of_the_same_settings_only(
     plain = {"dim": 16, "ffn": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "fusion": "none"}
     with pytest.raises(InputError, match=r"a model with settings\.ffn = 32, but here settings\.ffn = 64"):
         training_of(task, tmp_path / "a", trained, model={**plain, "ffn": 64}, **masks)
-    with pytest.raises(ConfigError, match="mask_nets goes on from a trained model; name it by --start-from"):
+    with pytest.raises(ConfigError, match="mask_nets starts from a trained model; name it with --start-from"):
         training_of(task, tmp_path / "b", model=plain, **masks)
     training = training_of(task, tmp_path / "c", trained, model={**plain, "fusion": "gate"}, architecture="calibrated")
     own, theirs = weights_of(training.model), load_tensors(trained / "weights.safetensors")[0]

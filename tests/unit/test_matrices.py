@@ -164,11 +164,11 @@ def twice(writer: MatrixWriter) -> None:
 WRONG = {
     "shape": (wrong_shape, r"sentence 0: ding_smoothgrad,sigma=0.05: a matrix of shape \(4, 2\), expected \(2, 3\)"),
     "nan": (not_a_number, "sentence 0: ding_smoothgrad,sigma=0.05: a score that is not a finite number"),
-    "twice": (twice, "sentence 0: was written before"),
+    "twice": (twice, "sentence 0: was already written"),
     "unknown sentence": (lambda writer: writer.write(9, matrices_of(0)), "sentence 9: is not one of the sentences"),
     "missing name": (lambda writer: writer.write(0, {NAMES[0]: matrices_of(0)[NAMES[0]]}), "lacks 'ding_smoothgrad,"),
     "foreign name": (lambda writer: writer.write(0, {**matrices_of(0), "x": SHAPES}), "has an unknown 'x'"),
-    "missing sentences": (lambda writer: writer.write(1, matrices_of(1)), "no scores of 4 of 5 .* number 0"),
+    "missing sentences": (lambda writer: writer.write(1, matrices_of(1)), "no scores for 4 of 5 .* number 0"),
 }
 
 
@@ -246,7 +246,7 @@ BROKEN = {
     "without facts": (lambda f: (f / "facts.json").unlink(), "facts.json: no such file"),
     "cut facts": (lambda f: _cut(f / "facts.json"), "facts.json: damaged"),
     "other format": (lambda f: _described(f, format="zarr"), "not alignlens matrices"),
-    "other version": (lambda f: _described(f, version=1), "in version 2"),
+    "other version": (lambda f: _described(f, version=1), "version 2"),
     "fewer names": (lambda f: _described(f, names=NAMES[:1]), "do not fit together"),
     "cut scores": (lambda f: _cut(f / "001.f32"), "001.f32: damaged: 95 bytes instead of 96"),
     "without scores": (lambda f: (f / "001.f32").unlink(), "001.f32: no such file"),
@@ -282,12 +282,12 @@ def test_every_flipped_bit_of_the_scores_is_found_when_they_are_read(folder: Pat
 def test_shards_that_do_not_belong_together_are_refused(tmp_path: Path, folder: Path) -> None:
     even, odd = write(tmp_path / "even", [0, 2, 4], [0, 2, 4]), write(tmp_path / "odd", [1, 3], [1, 3])
     for parts in ([even], [even, even, odd], [folder, odd]):
-        with pytest.raises(InputError, match=r"not every sentence from 0 to 4 once|not every sentence"):
+        with pytest.raises(InputError, match=r"sentences 0 to 4 are not all there exactly once|sentences 0 to"):
             gather(parts, tmp_path / "out")
     begun = write(tmp_path / "begun", [0, 1, 2], [0, 1, 2])
     gather([begun], tmp_path / "three")  # nothing says that there are more
     _described(begun, facts={**json.loads((begun / "facts.json").read_text())["facts"], "sentences": 5})
-    with pytest.raises(InputError, match="not every sentence from 0 to 4 once"):
+    with pytest.raises(InputError, match="sentences 0 to 4 are not all there exactly once"):
         gather([begun], tmp_path / "out")
     _described(odd, facts={**json.loads((odd / "facts.json").read_text())["facts"], "decoding": "free"})
     with pytest.raises(InputError, match=r"odd: 'decoding' differs from that of .*even"):

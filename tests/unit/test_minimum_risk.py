@@ -313,7 +313,7 @@ def test_it_needs_a_trained_model(task: CopyTask, tmp_path: Path, capsys: pytest
     assert main(task.arguments(tmp_path, **tuned())) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "alignlens train: training.objective: minimum_risk goes on from a trained model; name it by --start-from."
+        "alignlens train: training.objective: minimum_risk starts from a trained model; name it with --start-from."
     )
 
 

@@ -164,7 +164,7 @@ def test_jobs_are_counted_and_cost_what_they_compute(project: Path, plan_of: Cal
         ({"comparisons": [comparison("base")]}, "fusions: has nothing to compare base with"),
         ({"comparisons": [comparison("alone")]}, "fusions: its models have no seed in common"),
         ({"comparisons": [ComparisonRequest("x", "deen", ("both",), "base")]}, "x: base: unknown dataset 'deen'"),
-        ({"comparisons": [comparison("both"), comparison("forward")]}, "fusions: another comparison of demo"),
+        ({"comparisons": [comparison("both"), comparison("forward")]}, "fusions: another comparison on demo"),
     ],
 )
 def test_what_cannot_be_had_is_an_error_with_the_name_of_the_study(

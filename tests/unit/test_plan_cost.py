@@ -329,7 +329,7 @@ def test_prepared_text_is_measured(project: Path, tmp_path: Path, monkeypatch: p
     assert before.assumed == (
         "demo, not prepared yet: train 6,000 pairs at most of 10.5 words; dev 200 pairs at most of 10.5 words; "
         "test 300 pairs at most of 10.5 words",
-        f"demo: {ASSUMED_PIECES_PER_WORD} pieces a word assumed",
+        f"demo: {ASSUMED_PIECES_PER_WORD} pieces per word assumed",
     )
     folder = plan.root / "data" / "demo"
     assert main(["data", "prepare", "demo", "--out", str(folder)]) == 0
@@ -385,9 +385,9 @@ def test_limits_of_training_are_told(project: Path) -> None:
     cost = cost_of(project, plan_of(project, models=models))
     told = [text for text in cost.assumed if text.startswith("training")]
     assert told == [
-        "training of a: at most, it may stop earlier",
-        "training of b: on a GPU only, float16; it has no core hours here",
-        "training of c: 100 epochs assumed, nothing but patience ends it",
+        "training of a: an upper limit, since it may stop earlier",
+        "training of b: needs a GPU (float16), so no core hours are counted",
+        "training of c: 100 epochs assumed, since only patience ends it",
     ]
     start = Rates.load(project / "config").start.models
     assert seconds(cost, "train", "b") == pytest.approx(2 * start)
@@ -406,7 +406,7 @@ def test_the_table_and_its_json(
     assert rows["total"][1] == str(cost["total"]["jobs"]) == str(sum(cost["rules"].values()))
     assert rows["training"][2] == f"{cost['stages']['training']['core_hours']:,.0f}"
     assert any(line.startswith("  longest job: train paper-deen") for line in lines)
-    assert "  training of lstm: at most, it may stop earlier" in lines
+    assert "  training of lstm: an upper limit, since it may stop earlier" in lines
     assert [each["change"] for each in cost["growth"]][-2:] == ["one more seed", "twice the noisy copies (60)"]
     assert main([*arguments, "--json", "--gpu-tflops", "50"]) == 0
     faster = json.loads(capsys.readouterr().out)["cost"]

@@ -179,7 +179,7 @@ def test_environment_variables_are_filled_in(
         ({"huggingface": "{here}/no-{source}-{target}"}, "models.opus.huggingface: '.*no-xa-xb' is not a folder"),
         ({"huggingface": {"xa-xb": "{here}/opus-mt-xa-xb"}}, "models.opus.huggingface: no folder for xb-xa; there are"),
         ({"huggingface": {"xa-xb": "/no", "xb-xa": "x"}}, "models.opus.huggingface.xa-xb: '/no' is not a folder"),
-        ({"huggingface": "{here}/ours-{source}-{target}"}, "models.opus.huggingface: .*is a model of alignlens"),
+        ({"huggingface": "{here}/ours-{source}-{target}"}, "models.opus.huggingface: .*is an alignlens model"),
         ({"huggingface": "{here}/{{source}}-{target}"}, "models.opus.huggingface: .*takes braces in a path"),
         ({"huggingface": "{here}/empty-{source}-{target}"}, r"models.opus.huggingface: .*config.json: no such file"),
         ({"huggingface": "{here}/bert-{source}-{target}"}, "of type 'bert' are not supported in a configuration"),
@@ -233,7 +233,7 @@ def test_the_verb_tells_it_and_ends_with_2(
     assert main(preset) == 2
     assert capsys.readouterr().err == (
         "alignlens plan: config.models.opus.huggingface: the environment variable ALIGNLENS_OPUS is not set. "
-        "Set it to the folder that is meant: export ALIGNLENS_OPUS=FOLDER\n"
+        "Set it to the folder of the model: export ALIGNLENS_OPUS=FOLDER\n"
     )
     monkeypatch.setenv("ALIGNLENS_OPUS", str(tmp_path / "opus"))
     write_configs(tmp_path / "opus", "en-fr", "fr-en")

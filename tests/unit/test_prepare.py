@@ -122,10 +122,10 @@ def test_test_and_dev_out_of_train(tmp_path: Path) -> None:
 
 
 def test_too_little_text(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="7 pairs are too few to take dev out of"):
+    with pytest.raises(InputError, match="7 pairs are too few to split off dev"):
         made(small(tmp_path, dev=PartOfTrain(last=9), test=pair(tmp_path, "u", ("n", "n"))), tmp_path / "out")
     empty = (pair(tmp_path, "e", ("", "")),)
-    with pytest.raises(InputError, match="no pair of 1 is left after cleaning"):
+    with pytest.raises(InputError, match="none of 1 pairs is left after cleaning"):
         made(small(tmp_path, train=empty), tmp_path / "out")
     assert not (tmp_path / "out/preparation.json").exists()
 

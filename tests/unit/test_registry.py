@@ -113,7 +113,7 @@ def test_unknown_dataset_names_the_known_and_the_nearest(tmp_path: Path) -> None
         ({"settings": {"seed": 1}}, "mine.settings: only kind synthetic"),
         ({"kind": "download"}, "mine.train.0.source: kind download needs a url or a mirror path"),
         ({"test": {"source": {"url": "http://x/a"}, "target": "b"}}, "mine.test.source: kind files needs a path"),
-        ({"kind": "synthetic"}, "mine: kind synthetic makes its own files"),
+        ({"kind": "synthetic"}, "mine: kind synthetic generates its own files"),
         ({"sizes": {"train": 0}}, "mine.sizes.train: 0 must be at least 1"),
         ({"sizes": {"tran": 1}}, "mine.sizes.tran: unknown key 'tran'; known: dev, test, train (did you mean"),
         ({"dev": None}, "mine.dev: None is not a mapping"),

@@ -134,8 +134,8 @@ def test_equal_requests_are_made_once(plan_of: Callable[..., Plan]) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ([Requests([own("shared", training=SMALL)])], "asks for another model of the name shared. Rename one of them"),
-        ([Requests([own()]), Requests([own(pairs=9)])], "asks for another model of the name own"),
+        ([Requests([own("shared", training=SMALL)])], "asks for a different model named shared. Rename one of them"),
+        ([Requests([own()]), Requests([own(pairs=9)])], "asks for a different model named own"),
         (
             [Requests([ModelRequest("own", "demo_lsmt")])],
             "own.preset: unknown model preset 'demo_lsmt'",

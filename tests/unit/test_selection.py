@@ -52,7 +52,7 @@ def test_everybody_gets_the_partner_of_another(pairs: int, seed: int) -> None:
 def test_partners_have_the_chosen_lengths() -> None:
     source, target = Selection((3, 4), exchanged=True).places(LENGTHS)
     assert source.tolist() == [0, 2, 4] == sorted(target)
-    with pytest.raises(ConfigError, match="one pair alone has no other partner"):
+    with pytest.raises(ConfigError, match="a single pair has no other partner"):
         Selection((3, 5), exchanged=True).places(LENGTHS)
 
 
@@ -85,8 +85,11 @@ def test_the_verb_writes_both_sides(folder: Path) -> None:
     ("more", "told"),
     [
         (["--source-length", "3"], "--source-length and --target-length: give both or none"),
-        (["--source-length", "3", "--target-length", "4"], "--source-pieces and --target-pieces: needed to choose by"),
-        (["--common-length", "--source-length", "3", "--target-length", "4"], "--common-length: is another choice"),
+        (
+            ["--source-length", "3", "--target-length", "4"],
+            "--source-pieces and --target-pieces are needed to choose by",
+        ),
+        (["--common-length", "--source-length", "3", "--target-length", "4"], "--common-length excludes"),
         (["--skip", "9"], "source: there are 6 pairs, and the first 9 are left out"),
         ([*PIECES, "--source-length", "3", "--target-length", "9"], "source: no pair has 3 source pieces and 9 target"),
         (["--source-pieces", "s.gz", "--target-pieces", "target.pieces", "--common-length"], "s.gz"),

@@ -57,7 +57,7 @@ def test_a_public_host_needs_passwords_and_names(
     "names", ["*", "*.example.org", "https://a.example.org", "a.example.org:80", "a,,b", "a b", "a-,b", "a\nb", "a?"]
 )
 def test_allowed_hosts_are_names_of_machines(names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is no name of a machine" in refused(capsys, tmp_path, "--allowed-hosts", names)
+    assert "is not a host name" in refused(capsys, tmp_path, "--allowed-hosts", names)
 
 
 PORTS = [
@@ -105,7 +105,7 @@ def test_a_port_is_a_whole_number_that_can_be_one(
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_host_is_an_address_or_a_name(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(capsys, tmp_path, f"--host={host}")
-    assert "neither an address nor the name of a machine" in told
+    assert "neither an address nor a host name" in told
     assert main(["ui", "--results", str(tmp_path / "none"), f"--host={host}"]) == 2
     assert capsys.readouterr().err == told.replace("server:", "ui:")
 
@@ -127,7 +127,7 @@ def test_damaged_settings_of_a_running_server_are_told(
     try:
         (tmp_path / "server.json").write_text(content)
         assert main(["server", "status", "--folder", str(tmp_path)]) == 2
-        assert "server.json: damaged or not there" in capsys.readouterr().err
+        assert "server.json: damaged or missing" in capsys.readouterr().err
     finally:
         assert main(["server", "down", "--folder", str(tmp_path)]) == 0
         assert daemon.pid is None

@@ -98,10 +98,10 @@ def test_damaged_pages_are_noticed_before_anything_is_written(
         assert told.out == ""
         assert told.err.count("\n") == 1
         assert "damaged (" in told.err
-        assert "Make it anew: alignlens track rebuild." in told.err
+        assert "Rebuild it: alignlens track rebuild." in told.err
         assert files_of(results) == before
     assert main(["ui", "--results", str(results), "--no-sync", "--port", free_port()]) == 2
-    assert "Make it anew: alignlens track rebuild." in capsys.readouterr().err
+    assert "Rebuild it: alignlens track rebuild." in capsys.readouterr().err
     for size in (len(whole) // 2, PAGE, 100):
         database.write_bytes(whole[:size])
         assert not store_of(results).sync(find_journals(results)).reached
@@ -164,7 +164,7 @@ def test_a_copied_store_does_not_write_into_the_folder_it_comes_from(
     assert main(["track", "sync", *command]) == 0
     told = capsys.readouterr().err
     assert told.count("\n") == 1
-    assert f"was moved or copied, its files go to {pattern}" in told.replace("file://", "")
+    assert f"was moved or copied; its files still go to {pattern}" in told.replace("file://", "")
     assert main(["track", "rebuild", *command]) == 0
     assert main(["track", "sync", *command]) == 0
     assert "3 unchanged" in capsys.readouterr().out
@@ -273,7 +273,7 @@ def test_nothing_to_build_from_is_no_reason_to_throw_the_store_away(
     assert main(["track", "rebuild", "--results", str(results)]) == 2
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 3
-    assert "no journal to make it from" in told[-1]
+    assert "no journal to rebuild it from" in told[-1]
     assert files_of(results) == before
 
 

@@ -121,7 +121,7 @@ def test_a_damaged_or_deleted_database_is_rebuilt_with_the_same_runs(tmp_path: P
     database.write_bytes(damaged)
     result = store.sync(journals)
     assert not result.reached
-    assert "not a database). Make it anew: alignlens track rebuild." in result.problems[0]
+    assert "not a database). Rebuild it: alignlens track rebuild." in result.problems[0]
     assert database.read_bytes() == damaged
     assert counts(store.rebuild(journals)) == (2, 0, 0, 0, 0)
     assert shown() == before

@@ -163,7 +163,7 @@ def test_the_verb_writes_everything(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_verb_needs_results(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no scores below this folder"):
+    with pytest.raises(InputError, match="no scores in this folder"):
         run_study("--results", str(tmp_path))
     with pytest.raises(InputError, match="no such results folder"):
         run_study("--results", str(tmp_path / "nowhere"))

@@ -163,7 +163,7 @@ def test_sentences_that_do_not_belong_to_the_scores_are_refused(tmp_path: Path) 
     SentenceCounts(found.names, found.counts[:, 1:], found.entropies[:, 1:]).write(counted)
     assert "other rows or sentences than metrics.json" in told()
     SentenceCounts(found.names, found.counts + np.int32(1), found.entropies).write(counted)
-    assert "other counts of attention.ding.xa-xb than metrics.json" in told()
+    assert "other counts for attention.ding.xa-xb than metrics.json" in told()
     SentenceCounts(found.names, -found.counts, found.entropies).write(counted)
     assert "a number that no sentence has" in told()
     SentenceCounts(found.names, found.counts[:1], found.entropies).write(counted)
@@ -171,7 +171,7 @@ def test_sentences_that_do_not_belong_to_the_scores_are_refused(tmp_path: Path) 
     counted.write_bytes(whole[:-10])
     assert "not an archive of arrays" in told()
     counted.unlink()
-    assert "no such file. Delete it and make it again with: alignlens score" in told()
+    assert "no such file. Delete it and recreate it with: alignlens score" in told()
 
 
 def test_tables_need_no_sentences(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_many_sentences_are_written_in_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [BEGIN_ID, END_ID, PADDING_ID, 11, 70_000])
 def test_what_is_no_piece_is_refused_and_leaves_no_folder(tmp_path: Path, wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"sentence 2: {wrong} is no piece of a vocabulary of 11"):
+    with pytest.raises(ValueError, match=f"sentence 2: {wrong} is not a piece of a vocabulary of 11"):
         write(tmp_path / "store", [[4], [], [5, wrong], [6]])
     assert list(tmp_path.iterdir()) == []
 
@@ -157,7 +157,7 @@ def test_an_error_leaves_the_old_store(tmp_path: Path, store: TokenStore) -> Non
 def test_a_folder_with_other_things_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home/thesis.tex").touch()
-    with pytest.raises(InputError, match="holds something else"), TokenWriter(tmp_path / "home", 11, "bpe"):
+    with pytest.raises(InputError, match="with other content"), TokenWriter(tmp_path / "home", 11, "bpe"):
         pass
     with pytest.raises(InputError, match="is a file"), TokenWriter(tmp_path / "home/thesis.tex", 11, "bpe"):
         pass
@@ -191,8 +191,8 @@ BROKEN = {
     "cut ids": (lambda f: _cut(f / "ids.bin", 1), "17 bytes instead of 18"),
     "cut offsets": (lambda f: _cut(f / "offsets.bin", 8), "40 bytes instead of 48"),
     "long ids": (lambda f: (f / "ids.bin").open("ab").write(b"\0"), "19 bytes instead of 18"),
-    "flipped ids": (lambda f: _flip(f / "ids.bin", 8), "not what was written"),
-    "flipped offsets": (lambda f: _flip(f / "offsets.bin", 64), "not what was written"),
+    "flipped ids": (lambda f: _flip(f / "ids.bin", 8), "has changed since it was written"),
+    "flipped offsets": (lambda f: _flip(f / "offsets.bin", 64), "has changed since it was written"),
     "foreign file": (lambda f: (f / "notes").touch(), "notes: was not written with this token store"),
 }
 
@@ -204,7 +204,7 @@ def test_a_broken_store_is_one_clear_line(store: TokenStore, damage: str) -> Non
     with pytest.raises(InputError, match=message) as caught:
         TokenStore.open(store.folder)
     assert "\n" not in str(caught.value)
-    assert "make it again with" in str(caught.value) or damage == "foreign file"
+    assert "recreate it with" in str(caught.value) or damage == "foreign file"
 
 
 ITERATE = """

@@ -328,7 +328,7 @@ def test_defaults_are_the_published_sizes() -> None:
     [
         ("control", {"pool": 6}, r"settings\.pool: 6 words are too few for sentences of 7"),
         ("permutation", {"pool": 60}, r"settings\.pool: unknown key 'pool'"),
-        ("keyword", {"near_end": 7}, r"settings\.near_end: 7 last words are all"),
+        ("keyword", {"near_end": 7}, r"settings\.near_end: 7 must be less than words"),
         ("keyword", {"evaluate_samples": 13}, r"settings\.evaluate_samples: 13 must be at least 14"),
         ("heads", {"random_pool": 3}, r"settings\.random_pool: 3 are too few to draw 8"),
         ("heads", {"bad_below": 0.99}, r"settings\.bad_below: 0\.99 is above good_above"),

@@ -169,7 +169,7 @@ def test_a_killed_command_refuses_other_settings_and_goes_on(
 
     assert main(arguments("permutation", tmp_path, {**settings, "batch": 16})) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "a stopped training with settings.batch = 32 is here, and now settings.batch = 16" in line
+    assert "a stopped training with settings.batch = 32, but now settings.batch = 16" in line
     assert list(saved.glob("*.safetensors")), "a refused state stays"
 
     assert main(arguments("permutation", tmp_path, settings)) == 0
@@ -233,7 +233,7 @@ def test_an_unknown_task_and_a_folder_of_others_are_one_line(
     (tmp_path / "work" / "mine").write_text("x")
     assert main(arguments("permutation", tmp_path, SEEDED)) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "holds something else" in line
+    assert "holds other files" in line
     assert (tmp_path / "work" / "mine").exists()
 
 

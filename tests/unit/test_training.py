@@ -175,7 +175,7 @@ def test_the_model_folder_has_every_checkpoint_and_needs_nothing_else(task: Copy
 def test_a_stopped_training_of_other_settings_is_named(task: CopyTask, tmp_path: Path) -> None:
     with pytest.raises(PowerCut):
         training_of(task, tmp_path).run(cut_after(10))
-    with pytest.raises(InputError, match=r"training\.label_smoothing = 0\.1 is here, and now .* = 0\.2"):
+    with pytest.raises(InputError, match=r"training\.label_smoothing = 0\.1, but now .* = 0\.2"):
         training_of(task, tmp_path, label_smoothing=0.2)
     training_of(task, tmp_path, max_updates=99, threads=2)  # says only where to stop and how fast
 
@@ -257,7 +257,7 @@ def test_a_signal_loses_nothing(
     assert process.returncode == code, said
     assert not (tmp_path / "model").exists()
     if status is not None:
-        assert "which is saved; the same command goes on" in said
+        assert "which is saved; the same command continues from there" in said
         assert "Traceback" not in said
         last = (tmp_path / "journal.jsonl").read_text().splitlines()[-1]
         assert json.loads(last)["status"] == status

@@ -16,7 +16,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> CopyTask:
 def test_a_kill_before_a_work_folder_is_marked_is_no_hindrance(task: CopyTask, tmp_path: Path) -> None:
     work = tmp_path / "place/work"
     work.mkdir(parents=True)
-    (work / ".training.host-1.tmp").write_text("The state of")
+    (work / ".training.host-1.tmp").write_text("The saved state of")
     done = task.train(tmp_path / "place")
     assert done.returncode == 0, done.stderr
     assert not work.exists()
@@ -28,7 +28,7 @@ def test_a_work_folder_with_other_things_is_not_removed(task: CopyTask, tmp_path
     (work / "thesis.tex").write_text("years of work")
     done = task.train(tmp_path / "place")
     assert done.returncode == 2
-    assert "work: holds something else" in done.stderr
+    assert "work: holds other files" in done.stderr
     assert (work / "thesis.tex").is_file()
     (work / "thesis.tex").rename(tmp_path / "place/thesis.tex")
     assert task.train(tmp_path / "place").returncode == 0

@@ -130,9 +130,13 @@ BROKEN: dict[str, tuple[list[str], dict[str, Any], str]] = {
         {"weights": ["000000", "final"], "performance": {"000000": {}, "final": {}}},
         "not those of its checkpoints",
     ),
-    "no performance": (["000000/a"], {"weights": ["000000"]}, "no performance"),
-    "performance of another": (["000000/a"], {"weights": ["000000"], "performance": {"final": {}}}, "no performance"),
-    "a text": (["000000/a"], {"weights": ["000000"], "performance": {"000000": {"loss": "low"}}}, "is no number"),
+    "how its checkpoints performed": (["000000/a"], {"weights": ["000000"]}, "how its checkpoints performed"),
+    "performance of another": (
+        ["000000/a"],
+        {"weights": ["000000"], "performance": {"final": {}}},
+        "how its checkpoints performed",
+    ),
+    "a text": (["000000/a"], {"weights": ["000000"], "performance": {"000000": {"loss": "low"}}}, "is not a number"),
 }
 
 

@@ -135,7 +135,7 @@ def rules_text(workspace: Workspace) -> str:
         ),
         ('{"preset": "tiny\\n"}', r"config.preset: 'tiny\n' does not match the rule for names"),
         ("attribution: {sigma: .nan}\n", "config.attribution.sigma: nan is not a number"),
-        ("seed: 1\nheatmaps: 2\nseed: 2\n", "extra.yaml:3: the key 'seed' stands there twice"),
+        ("seed: 1\nheatmaps: 2\nseed: 2\n", "extra.yaml:3: the key 'seed' appears twice"),
     ],
 )
 def test_a_bad_configuration_touches_nothing(workspace: Workspace, config: str, told: str) -> None:
@@ -157,7 +157,7 @@ def test_the_plan_says_the_same(workspace: Workspace) -> None:
     (workspace.folder / "extra.yaml").write_text("seed: 1\nseed: 2\n")
     done = workspace.alignlens("plan", "--configfile", "tiny.yaml", "extra.yaml")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "extra.yaml:2: the key 'seed' stands there twice" in done.stderr
+    assert "extra.yaml:2: the key 'seed' appears twice" in done.stderr
     Path(workspace.folder, "extra.yaml").write_text("studies: {kobayashi2020: {encoders: {models: {x: nowhere}}}}\n")
     done = workspace.alignlens("plan", "--configfile", "tiny.yaml", "extra.yaml")
     assert "encoders.models.x: 'nowhere' is neither a folder nor minilm" in done.stderr

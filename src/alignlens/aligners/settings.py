@@ -15,13 +15,15 @@ class AlignerRun:
 
     name: str = setting(REQUIRED, "The aligner.", choices=ALIGNERS)
     text: str = setting(
-        "offline", "offline trains on the test text too, online does not and applies the stored model.", choices=TEXTS
+        "offline",
+        "offline trains on the test text too; online does not, and applies the stored model to it.",
+        choices=TEXTS,
     )
     max_pairs: int | None = setting(
         None,
-        "Train on this many pairs only, the first ones (the table says so); null for all.",
+        "Train on the first this many pairs only (the table says so); null for all.",
         PAIRS,
-        "more than the largest corpora have",
+        "the largest corpora are smaller",
     )
 
     @property

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KIND = "stored aligner"
-_AGAIN = "Delete it and make it again with: alignlens aligner --model, or run the pipeline again."
+_AGAIN = "Delete it and recreate it with: alignlens aligner --model, or run the pipeline again."
 _EM_ITERATIONS = 5
 _PAIRS_AT_ONCE = 500
 _PREFIX = "model"
@@ -133,7 +133,7 @@ class StoredAligner:
         """Returns the aligner stored in ``directory`` by ``train``."""
         training = read_training(directory)
         if wanted is not None and training.aligner != wanted:
-            raise InputError(f"holds {training.aligner}, not {wanted}.", directory, advice="Give the right model.")
+            raise InputError(f"holds {training.aligner}, not {wanted}.", directory, advice=f"Give a model of {wanted}.")
         # Before the library reads anything: it does not look, and damage makes it crash or align otherwise.
         Seal.of(directory, KIND, _AGAIN).check_all()
         model = getattr(_library(), _CLASSES[spec_of(training.aligner).name])()
@@ -152,7 +152,7 @@ class StoredAligner:
             longest = max(map(len, pair))
             if longest > limit:
                 raise InputError(
-                    f"{longest} words, but {self.training.aligner} takes {limit} at most.", name, number, "Split it."
+                    f"{longest} words, but {self.training.aligner} takes at most {limit}.", name, number, "Split it."
                 )
         filled = [k for k, (left, right) in enumerate(pairs) if left and right]
         links = []
@@ -183,7 +183,7 @@ def read_training(directory: Path) -> Training:
 
 def train_apart(name: str, *arguments: Any, **options: Any) -> Training:
     """Does what ``train`` does, in a child process: the library is native code, and may crash."""
-    advice = "Look for odd text, or try another aligner."
+    advice = "Check the text for oddities, or try another aligner."
     return in_child(partial(train, name, *arguments, **options), f"{LIBRARY}, training {name},", advice)
 
 

@@ -22,7 +22,7 @@ class Base:
     number: int
     why: str
     known: bool = True
-    """Whether it is certain; otherwise the user should be told."""
+    """Whether it is certain; otherwise the user should hear of it."""
 
     @classmethod
     def told(cls, number: int, by: str = "said so") -> Base:
@@ -53,7 +53,7 @@ def base_of(written: Written, lengths: Lengths | None) -> Base:
         raise InputError(
             f"no link of {filled} lines is 0 on either side.",
             written.path,
-            advice=f"It seems to count from 1: say {written.option} 1, or {written.option} 0 if it counts from 0.",
+            advice=f"It seems to count from 1: set {written.option} 1, or {written.option} 0 if it counts from 0.",
         )
     return Base(0, "assumed: no link has word 0", known=False)
 
@@ -61,4 +61,4 @@ def base_of(written: Written, lengths: Lengths | None) -> Base:
 def warning_of(written_in: str, base: Base, option: str) -> str:
     """Returns the line that tells a user that the base of a file was assumed."""
     why = base.why.removeprefix("assumed: ")
-    return f"{written_in}: {why}; words are taken to be counted from {base.number}. Say {option} 0 or {option} 1."
+    return f"{written_in}: {why}; assuming that words are counted from {base.number}. Set {option} 0 or {option} 1."

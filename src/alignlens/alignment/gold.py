@@ -70,7 +70,7 @@ def read_gold_and_base(
     told = Base.told(base, f"{option} {base}") if base is not None else None
     if format not in FORMATS:
         raise ConfigError(unknown_name("gold format", format, FORMATS))
-    lines = link_lines(path, LINE if format == "pharaoh" else "a line per link")
+    lines = link_lines(path, LINE if format == "pharaoh" else "one line per link")
     if format == "pharaoh":
         written, marks = parse_marked(lines, path, "-p?", option)
         found = told or base_of(written, lengths)

@@ -42,12 +42,12 @@ def parse_naacl(
         if sentence == 0:
             raise InputError("sentence number 0.", path, number, "This format counts sentences from 1.")
         if sentence > most:
-            told = f"the text has {most}" if lengths is not None else f"more than {most:,} need their text"
+            why = f"the text has {most}" if lengths is not None else f"only {most:,} are possible without the text"
             advice = "Check that links and text belong together, or give the text with --source and --target."
-            raise InputError(f"sentence number {sentence}, but {told}.", path, number, advice)
+            raise InputError(f"sentence number {sentence}, but {why}.", path, number, advice)
         if base == 1 and source == target == 0:
-            advice = f"If the file counts words from 0, say {option} 0."
-            raise InputError("a link between two empty words (0 and 0).", path, number, advice)
+            advice = f"If the file counts words from 0, set {option} 0."
+            raise InputError("the link 0 0 connects two empty words.", path, number, advice)
         if base == 1 and 0 in (source, target):
             continue
         rows.append((number, sentence - 1, source, target))
@@ -62,7 +62,7 @@ def _mark(fields: list[str], path: Path | str, number: int) -> str:
     mark = fields[0] if fields and fields[0] in (SURE, POSSIBLE) else None
     confidence = fields if mark is None else fields[1:]
     if len(confidence) > 1 or (confidence and not _is_confidence(confidence[0])):
-        problem = f"{shown(' '.join(fields))} is neither a mark, S or P, nor a confidence from 0 to 1 after it."
+        problem = f"{shown(' '.join(fields))} is not a mark (S or P), a confidence from 0 to 1, or both in this order."
         raise InputError(problem, path, number, _FORM)
     return mark or SURE
 

@@ -78,7 +78,7 @@ def parse_marked(lines: Sequence[str], path: Path | str, marks: str, option: str
             score = float(match[4]) if match and match[4] else math.nan
             if match is None or match[2] not in marks or math.isinf(score):
                 wanted = ", ".join(f"i{mark}j" for mark in marks)
-                advice = f"Expected {wanted} with numbers of words, blanks between links."
+                advice = f"Expected {wanted} with word numbers, and spaces between links."
                 raise InputError(f"{shown(token)} is not a link.", path, number + 1, advice)
             rows.append((number, int(match[1]), int(match[3])))
             kinds.append(match[2])
@@ -108,5 +108,10 @@ def _parse_general(lines: list[str], path: Path | str, option: str) -> Written:
         return replace(written, scores=None)
     if without.any():
         worst = int(written.lines[np.flatnonzero(without)[0]])
-        raise InputError("a link without a score among links with scores.", path, worst, "Give all or none.")
+        raise InputError(
+            "a link without a score among links with scores.",
+            path,
+            worst,
+            "Give a score with every link, or with none.",
+        )
     return written

@@ -18,7 +18,7 @@ from alignlens.io.text import words
 
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z_][\w:.-]*)(?:\s[^<>]*?)?(?P<alone>/?)>")
 _WORD = re.compile(r"[^ \t]+")
-_ADVICE = "Close every tag that is opened, in turn, or leave out --tags."
+_ADVICE = "Close every tag in the right order, or leave out --tags."
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Marked:
             begun, ended = sum(start < place for start, _ in spans), sum(stop <= place for _, stop in spans)
             if match["end"]:
                 if not opened or opened[-1][0] != match["name"]:
-                    raise InputError(f"{match[0]} closes nothing.", path, number, _ADVICE)
+                    raise InputError(f"{match[0]} does not close the last open tag.", path, number, _ADVICE)
                 tag = opened.pop()[1]
                 tag.closing, tag.stop = match[0], max(tag.start, begun)
                 continue

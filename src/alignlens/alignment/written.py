@@ -116,16 +116,16 @@ class Written:
             return
         worst = int(np.flatnonzero(outside)[0])
         rows, columns = lengths.source[self.sentence], lengths.target[self.sentence]
-        told = f"{rows[worst]} source and {columns[worst]} target words"
+        size = f"{rows[worst]} source and {columns[worst]} target words"
         if rows[worst] == 0 or columns[worst] == 0:
-            raise self._wrong(outside, f"{{}} on an empty sentence ({told}).", "Leave this line empty.")
+            raise self._wrong(outside, f"{{}} on an empty sentence ({size}).", "Leave this line empty.")
         if base == 0 and self.without_zero() and self.fits(1, lengths):
             advice = f"No link of the file is 0 on either side. {self._advice(1)}"
         elif (self.source - base < columns).all() and (self.target - base < rows).all():
             advice = "Every link fits with the sides exchanged: swap source and target."
         else:
-            advice = "Check that links and text belong together and the order of source and target."
-        raise self._wrong(outside, f"{{}} is out of range ({told}).", advice)
+            advice = "Check that links and text belong together, and the order of source and target."
+        raise self._wrong(outside, f"{{}} is out of range ({size}).", advice)
 
     def _outside(self, base: int, lengths: Lengths) -> NDArray[np.bool_]:
         rows, columns = lengths.source[self.sentence], lengths.target[self.sentence]
@@ -134,7 +134,7 @@ class Written:
 
     def _advice(self, base: int) -> str:
         if self.option:
-            return f"The file counts from {base}: say {self.option} {base}."
+            return f"The file counts from {base}: set {self.option} {base}."
         return f"The file counts from {base}; it must count from {1 - base}."
 
     def _wrong(self, wrong: NDArray[np.bool_], problem: str, advice: str) -> InputError:

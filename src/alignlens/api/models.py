@@ -93,7 +93,7 @@ class Model:
         ``extraction`` says how pieces become words with a method; ``docs/conventions.md`` has the procedures.
         """
         if (method is None) == (recipe is None):
-            raise ConfigError("align: give a method or a recipe, and not both.")
+            raise ConfigError("align: give a method or a recipe, not both.")
         if recipe is not None:
             return self._by_recipe(source, target, reverse, recipe)
         wanted = self._method(method or "")
@@ -116,7 +116,7 @@ class Model:
         chosen = recipe if isinstance(recipe, AlignmentRecipe) else read_recipe(recipe)
         if (chosen.reverse is None) != (reverse is None):
             wanted = "one model" if chosen.reverse is None else "two models; give the other one as reverse"
-            raise ConfigError(f"align: this recipe is of {wanted}.")
+            raise ConfigError(f"align: this recipe is for {wanted}.")
         models = [Asked(each.trained, _TOKENS) for each in (self, reverse) if each is not None]
         check_models(chosen, models, name)
         given = _pair(source, target)
@@ -179,5 +179,5 @@ def _pair(source: Sequence[str], target: Sequence[str]) -> tuple[Given, Given]:
 
 def _given(name: str, lines: Sequence[str]) -> Given:
     if isinstance(lines, str):
-        raise ConfigError(f"{name}: a list of lines is wanted, not one text. Write [{name}].")
+        raise ConfigError(f"{name}: expected a list of lines, not a single text. Write [{name}].")
     return Given(name, list(lines))

@@ -206,7 +206,7 @@ def _check(
     methods: Sequence[Method], tokens: int, adaptive: float | None, shard: tuple[int, int], workers: int
 ) -> None:
     if not methods:
-        raise ConfigError("no methods were asked for")
+        raise ConfigError("no methods were given")
     if tokens < 1:
         raise ConfigError(f"batches of {tokens} tokens; there must be at least 1")
     if workers < 1:

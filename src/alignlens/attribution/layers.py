@@ -40,5 +40,5 @@ def read(
 def member(items: Sequence[Item], number: str | int, what: str) -> Item:
     """Returns the layer or head with a number; negative ones count from the last."""
     if not -len(items) <= int(number) < len(items):
-        raise ConfigError(f"this model has no {what} {number}; it has {len(items)}, counted from 0.")
+        raise ConfigError(f"this model has no {what} {number}: it has {len(items)}, counted from 0.")
     return items[int(number)]

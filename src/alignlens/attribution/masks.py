@@ -27,13 +27,15 @@ def load_masks(folder: Path, trained: TrainedModel) -> Seq2Seq:
     model = f"--model {trained.folder}" if name == _USUAL else f"--model {trained.folder} --weights {name}"
     train = f"Train them: alignlens masks {model} --source TEXT --target TEXT --work DIR --out DIR."
     if not folder.is_dir():
-        raise InputError("there are no masks of this model.", folder, advice=f"{train} Or name their folder: --masks.")
+        raise InputError(
+            "there are no masks for this model.", folder, advice=f"{train} Or give their folder with --masks."
+        )
     belongs_to = read_card(folder).get("masks_of")
     if belongs_to is None:
         raise InputError("not a folder of masks.", folder, advice=train)
     if belongs_to != sha256_of(file):
-        told = f"masks of other weights than {file}."
-        raise InputError(told, folder, advice=train.replace("them", "masks for these"))
+        problem = f"holds masks for other weights than {file}."
+        raise InputError(problem, folder, advice=train.replace("them", "masks for these"))
     masks, _ = load_model(folder)
     masks.load_state_dict(trained.model.state_dict(), strict=False, assign=True)
     return masks.to(next(trained.model.parameters()).device)

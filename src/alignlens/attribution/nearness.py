@@ -60,7 +60,7 @@ def _shares(near: Tensor, visible: Tensor) -> Tensor:
 def _parts(branch: Branch, attention: Attention) -> _Parts:
     stream, output = attention.stream, attention.output
     if stream is None or output is None:
-        raise ValueError("attention without its stream and its output")
+        raise ValueError("its attention does not expose its stream and output")
     weights = attention.weights.permute(0, 3, 2, 1)
     vectors = transformed(attention).transpose(1, 2)
     if branch.norm_first:

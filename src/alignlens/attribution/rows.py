@@ -41,4 +41,6 @@ def divided(scores: Tensor, raw: Tensor, visible: Tensor) -> tuple[Tensor, Tenso
 def check_finite(scores: Tensor, what: str) -> None:
     """Raises ``ToolError`` unless all scores are numbers."""
     if not bool(torch.isfinite(scores).all()):
-        raise ToolError(f"{what} are not finite numbers; the model is damaged or diverged, train it again.")
+        raise ToolError(
+            f"{what} are not finite numbers: the model is damaged or its training diverged. Train it again."
+        )

@@ -41,8 +41,8 @@ class AttributionSettings:
     )
     leave_out: tuple[str, ...] = setting(
         (),
-        "Methods that are not compared with all others, for the time that they take; those that are named in methods "
-        "or asked for by a study are.",
+        "Methods left out of the comparison of all methods to save time; those that are listed in methods "
+        "or requested by a study stay in.",
         choices=tuple(METHODS),
         uniqueItems=True,
     )
@@ -50,28 +50,31 @@ class AttributionSettings:
         0.15,
         "Noise of the smoothed methods, relative to the range of a sentence's vectors.",
         SIGMA._replace(above=True),
-        "nothing of a sentence is left at that noise",
+        "at that noise, nothing of the sentence is left",
     )
     samples: int = setting(
         30,
-        "Noisy copies of the smoothed methods.",
+        "Noisy copies per sentence of the smoothed methods.",
         COPIES._replace(most=COPIES.most // 2),  # the plan asks what twice as many would cost
-        "the error of a mean of copies falls with the root of their number",
+        "the error of their mean only falls with the square root of their number",
     )
     adaptive: float | None = setting(
         None, "Stop drawing copies for a target word whose link is settled up to this risk; null for never.", ADAPTIVE
     )
     batch_tokens: int = setting(
-        2048, "Most padded tokens of a batch, all noisy copies counted.", BATCH_TOKENS, "a batch is in memory at once"
+        2048,
+        "Largest number of tokens in a batch, padding and noisy copies included.",
+        BATCH_TOKENS,
+        "a whole batch must fit in memory",
     )
     shards: int = setting(
-        1, "Jobs that the sentences of one attribution are divided among.", Limits(1, 1000), "each is a job"
+        1, "Jobs among which the sentences of one attribution are divided.", Limits(1, 1000), "each is a separate job"
     )
     cost_sentences: int = setting(
         100,
         "Test sentences on which every method is timed by itself, for the table of methods.",
         SENTENCES,
-        "a method stops after 20 seconds anyway",
+        "each method stops after 20 seconds anyway",
     )
 
     masks: MaskSettings = group(
@@ -104,6 +107,6 @@ def _canonical(methods: Iterable[str], where: str) -> tuple[str, ...]:
         except ConfigError as error:
             raise ConfigError(f"{where}[{place}]: {error}") from None
         if method.text in found:
-            raise ConfigError(f"{where}[{place}]: {text!r} stands there twice")
+            raise ConfigError(f"{where}[{place}]: {text!r} appears twice")
         found.append(method.text)
     return tuple(found)

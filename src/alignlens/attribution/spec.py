@@ -138,7 +138,7 @@ class MethodSpec:
         if missing:
             raise ValueError(f"method {self.name}: {type(self.passes).__name__} needs parameters {', '.join(missing)}")
         if self.signed and self.distribution:
-            raise ValueError(f"method {self.name}: scores that may be negative are no distribution")
+            raise ValueError(f"method {self.name}: scores that may be negative are not a distribution")
         if self.follows_path and self.noisy:
             raise ValueError(f"method {self.name}: copies are on a path, or noisy")
         if self.prefix and not isinstance(self.passes, (ForwardPass, OwnPasses)):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.int64]
 
-_AGAIN = "Delete its folder and make it again with: alignlens classify prepare, or run the pipeline again."
+_AGAIN = "Delete its folder and recreate it with: alignlens classify prepare, or run the pipeline again."
 
 
 @dataclass(frozen=True)

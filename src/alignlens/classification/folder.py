@@ -48,7 +48,7 @@ def assemble(prepared: Prepared, recipe: ClassifierRecipe, seed: int, work: Path
 def _begin(model: Classifier, prepared: Prepared) -> None:
     if prepared.vectors is None:
         raise ConfigError(
-            f"model.vectors: {prepared.folder} has none; give them to: alignlens classify prepare --vectors FILE"
+            f"model.vectors: {prepared.folder} has none; add them with: alignlens classify prepare --vectors FILE"
         )
     width = prepared.vectors.shape[1]
     if width != model.settings.width:
@@ -119,7 +119,7 @@ class TrainedClassifier:
             raise InputError(
                 f"its words are not those of {prepared.folder}.",
                 self.folder,
-                advice="Give the texts it was trained on.",
+                advice="Give the texts that it was trained on.",
             )
 
     def at(self, checkpoint: str) -> Classifier:

@@ -35,7 +35,7 @@ KIND = "folder of labelled texts"
 REPORT = "preparation.json"
 SYMBOLS = ("<unknown>", "<begin>", "<end>", "<padding>")
 _VOCABULARY, _VECTORS = "vocabulary.txt", "vectors.npz"
-_AGAIN = "Make it again with: alignlens classify prepare, or run the pipeline again."
+_AGAIN = "Recreate it with: alignlens classify prepare, or run the pipeline again."
 
 
 class Vectors(NamedTuple):
@@ -136,7 +136,7 @@ def _check_classes(entry: LabelledSet, texts: Sequence[Text], split: str, path: 
     for positive, name, labels in ((True, "positive", entry.positive), (False, "negative", entry.negative)):
         if not any(text.positive is positive for text in texts):
             raise InputError(
-                f"no text of the {name} class ({', '.join(labels)}) in {split}, of {len(texts)} texts.",
+                f"none of the {len(texts)} texts in {split} is of the {name} class ({', '.join(labels)}).",
                 path,
                 advice=f"Give texts of both classes, or check {name} and how {split} is chosen.",
             )
@@ -151,7 +151,9 @@ def _taken(texts: list[Text], part: PartOfTrain, path: str) -> tuple[list[Text],
         else range(total)[(part.every or 1) - 1 :: part.every or 1]
     )
     if not 0 < len(taken) < total:
-        raise InputError(f"{total} texts are too few to take dev out of.", path, advice="Give more, or a smaller dev.")
+        raise InputError(
+            f"{total} texts are too few to split off dev.", path, advice="Give more texts or a smaller dev."
+        )
     chosen = set(taken)
     return [text for place, text in enumerate(texts) if place not in chosen], [texts[place] for place in taken]
 

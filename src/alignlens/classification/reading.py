@@ -46,7 +46,7 @@ class Reading:
                 continue
             found = words(normalise(tokenise(raw, _LANGUAGE) if entry.tokenise else raw, entry.lowercase))
             if not found and not entry.leave_out_empty:
-                advice = "Remove the line, or say leave_out_empty: true."
+                advice = "Remove the line, or set leave_out_empty: true."
                 raise InputError("an empty text.", path, number, advice)
             reason = "empty" if not found else "too_long" if len(found) > (entry.max_words or len(found)) else None
             if reason is None:
@@ -98,8 +98,8 @@ def _rows(entry: LabelledSet, part: LabelledFile, path: Path | str) -> Iterator[
 def _tsv_cells(path: Path | str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(stream_lines(path), start=1):
         if "\t" not in line:
-            told = "no tab; a label and a text have one between them."
-            raise InputError(told, path, number, "Check the file, or say format: csv.")
+            told = "no tab; there must be one between label and text."
+            raise InputError(told, path, number, "Check the file, or set format: csv.")
         yield number, line.split("\t")
 
 
@@ -119,7 +119,7 @@ def _places(entry: LabelledSet, first: Sequence[str], path: Path | str) -> list[
     """Returns where the label and the texts stand in a line."""
     if entry.header and len(set(first)) < len(first):
         twice = next(name for name in first if first.count(name) > 1)
-        raise InputError(f"two columns of the same name, {twice[:60]!r}.", path, 1, "Rename one of them.")
+        raise InputError(f"two columns have the same name, {twice[:60]!r}.", path, 1, "Rename one of them.")
     return [_place(column, entry, first, path) for column in (entry.label_column, *entry.text_columns)]
 
 
@@ -127,11 +127,11 @@ def _place(column: str | int, entry: LabelledSet, first: Sequence[str], path: Pa
     if isinstance(column, int):
         if column > len(first):
             raise InputError(
-                f"no column {column}; there are {len(first)}.", path, 1, "Check label_column, text_column."
+                f"no column {column}; the table has {len(first)}.", path, 1, "Check label_column and text_column."
             )
         return column - 1
     if column not in first:
         shown = ", ".join(name[:30] for name in first[:10])
-        advice = "Check label_column and text_column, or say header: false."
-        raise InputError(f"no column {column!r}; there are {shown}{nearest(column, first)}.", path, 1, advice)
+        advice = "Check label_column and text_column, or set header: false."
+        raise InputError(f"no column {column!r}; the table has {shown}{nearest(column, first)}.", path, 1, advice)
     return first.index(column)

@@ -94,7 +94,7 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         if ctx.made is None:
-            raise RuntimeError("the derivative of these steps was taken before; it uses up what they have kept")
+            raise RuntimeError("the derivative of these steps was already taken, which used up what they had kept")
         (gates, recurrent, hidden, cell, visible), ctx.made = ctx.made, None
         steps: Steps = ctx.steps
         earlier = _earlier(steps)

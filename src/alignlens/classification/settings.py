@@ -32,19 +32,17 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """What a classifier is made of."""
+    """The kind and size of a classifier."""
 
     kind: Literal["lstm", "bag_of_words"] = setting(
         "lstm", "lstm: a recurrent network with attention; bag_of_words: the mean of a score per word."
     )
-    embedding: int | None = setting(None, "Width of word vectors; null for 300, or 256 of a bag of words.", _WIDTH)
+    embedding: int | None = setting(None, "Width of word vectors; null for 300, or 256 for a bag of words.", _WIDTH)
     hidden: int = setting(256, "Width of each direction of the network, and of the attention's hidden layer.", _WIDTH)
     bidirectional: bool = setting(True, "Read the text from both ends.")
     attention: Literal["learned", "uniform"] = setting("learned", "uniform: all words of a text count the same.")
-    trained: Literal["all", "attention"] = setting(
-        "all", "attention: everything else stays as it was at the beginning."
-    )
-    vectors: bool = setting(False, "Begin with the word vectors of the prepared texts.")
+    trained: Literal["all", "attention"] = setting("all", "attention: all other weights keep their initial values.")
+    vectors: bool = setting(False, "Start from the word vectors of the prepared texts.")
 
     def __post_init__(self) -> None:
         if self.trained == "attention" and (self.kind != "lstm" or self.attention != "learned"):
@@ -60,17 +58,17 @@ class ClassifierSettings:
 class ClassifierTraining:
     """How a classifier is trained: Adam at a constant rate, binary cross entropy."""
 
-    updates: int | None = setting(None, "Number of updates; null for 4000, or for what epochs say.", _UPDATES)
+    updates: int | None = setting(None, "Number of updates; null for 4000, or as epochs says.", _UPDATES)
     epochs: int | None = setting(
-        None, "Number of passes over the texts instead; null for 60 of a bag of words.", Limits(1, 1_000_000)
+        None, "Number of passes over the texts instead; null for 60 for a bag of words.", Limits(1, 1_000_000)
     )
-    batch: int = setting(32, "Texts of an update.", Limits(1, 100_000))
+    batch: int = setting(32, "Texts per update.", Limits(1, 100_000))
     learning_rate: float | None = setting(
-        None, "Learning rate; null for 0.001, or 0.00015 of a bag of words.", Limits(0, 10, above=True)
+        None, "Learning rate; null for 0.001, or 0.00015 for a bag of words.", Limits(0, 10, above=True)
     )
     snapshots: tuple[int, ...] | None = setting(
         None,
-        "Updates after which the weights are kept and measured; null for 0, 10, 50, 100, 150, 200, or 0 of a bag of "
+        "Updates after which the weights are kept and measured; null for 0, 10, 50, 100, 150, 200, or 0 for a bag of "
         "words.",
         Limits(0, 100_000_000),
         maxItems=10_000,
@@ -78,7 +76,7 @@ class ClassifierTraining:
     )
     snapshot_every: int | None = setting(
         None,
-        "And after every so many updates; null for 250, or none of a bag of words. 0: none.",
+        "Also keep and measure every this many updates; null for 250, or 0 for a bag of words; 0 for never.",
         Limits(0, 100_000_000),
     )
 
@@ -104,7 +102,7 @@ class ClassifierTraining:
 class ClassifierRecipe:
     """A classifier and its training."""
 
-    model: ClassifierSettings = group(ClassifierSettings, "What it is made of.")
+    model: ClassifierSettings = group(ClassifierSettings, "Its kind and size.")
     training: ClassifierTraining = group(ClassifierTraining, "How it is trained.")
 
     @classmethod

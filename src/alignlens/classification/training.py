@@ -81,7 +81,10 @@ class ClassifierLoop:
                     self.work.save({"weights": self.model}, self.optimizer, progress, self.history)
                     saved = time.monotonic()
                 if interrupt.asked is not None:
-                    _log.info("stopped after update %d, which is saved; the same command goes on", progress.update)
+                    _log.info(
+                        "stopped after update %d, which is saved; the same command continues from there",
+                        progress.update,
+                    )
                     interrupt.obey()
         return progress
 
@@ -106,7 +109,7 @@ class ClassifierLoop:
         if not math.isfinite(number):
             raise TrainingError(
                 f"update {self.progress.update}: the loss is {number} at learning rate {self.settings.learning_rate}. "
-                "Lower training.learning_rate; what was saved before is kept."
+                "Lower training.learning_rate; the last saved state is kept."
             )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)

@@ -28,14 +28,16 @@ def read_vectors(path: Path | str, places: Mapping[str, int], width: int) -> tup
         cells = line.rstrip(" ").split(" ")
         if len(cells) != width + 1:
             told = f"a vector of {len(cells) - 1} numbers, expected {width}."
-            raise InputError(told, path, number, "Give the width of the file with --width, and to the model.")
+            raise InputError(
+                told, path, number, "Give the width of the file with --width, and as the width of the model."
+            )
         word = cells[0]
         numbers = [_number(cell, path, number) for cell in cells[1:]]
         if word in places and word not in seen:
             seen.add(word)
             found[places[word]] = numbers
     if number == 0:
-        raise InputError("the file is empty.", path, advice="Expected a word and its numbers a line.")
+        raise InputError("the file is empty.", path, advice="Expected a word and its numbers on each line.")
     return found, len(seen)
 
 

@@ -19,8 +19,8 @@ _NUMBERS = ("seed", "size", "shard", "train_pairs")
 
 def add_about(parser: argparse.ArgumentParser) -> None:
     """Adds --journal and --about."""
-    group = parser.add_argument_group("as a step of the pipeline")
-    group.add_argument("--journal", type=Path, help="record the run in this file, for MLflow")
+    group = parser.add_argument_group("for steps of the pipeline")
+    group.add_argument("--journal", type=Path, help="record the run in this journal, for MLflow")
     group.add_argument("--about", default="{}", metavar="JSON", help="what the job is (preset, dataset, ...)")
 
 

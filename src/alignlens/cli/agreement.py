@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 OUTPUTS = Outputs(files=("out", "sentences"))
 _STEP = "agreement"
 _RUNS = {
-    "attention": "trajectory of run A, whose attention and saliency are compared with",
-    "uniform": "that of a model with uniform attention",
-    "proxy": "that of the bag-of-words proxy",
-    "frozen": "that of a model whose probe is frozen",
-    "logistic": "that of a logistic regression",
+    "attention": "trajectory of run A, whose attention and saliency are compared with the others",
+    "uniform": "trajectory of a model with uniform attention",
+    "proxy": "trajectory of the bag-of-words proxy",
+    "frozen": "trajectory of a model whose probe is frozen",
+    "logistic": "trajectory of a logistic regression",
 }
 _OPTIONAL = ("frozen", "logistic")
 
@@ -37,9 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, told in _RUNS.items():
         parser.add_argument(f"--{name}", type=Path, required=name not in _OPTIONAL, metavar="DIR", help=told)
     parser.add_argument(
-        "--again", type=Path, required=True, nargs="+", metavar="DIR", help="those of runs like A with other seeds"
+        "--again",
+        type=Path,
+        required=True,
+        nargs="+",
+        metavar="DIR",
+        help="trajectories of runs like A with other seeds",
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="agreements and curves as JSON")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write agreements and curves as JSON")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="write the sums of every item (.npz)")
     parser.add_argument("--json", action="store_true", help="print all agreements as one JSON object")
     add_interval(parser)

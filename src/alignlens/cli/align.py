@@ -68,14 +68,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
     parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
     add_source(parser, more="; - for stdin", required=False)
-    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it the model translates")
+    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it, the model translates")
     parser.add_argument("--out", default=STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
-    parser.add_argument("--scores", action="store_true", help="with the score of each link: 0-0:0.83")
+    parser.add_argument("--scores", action="store_true", help="write the score of each link: 0-0:0.83")
     parser.add_argument(
         "--tags",
         metavar="FILE",
-        help="the source has inline markup (<b>…</b>, <x/>): it is left out, and stands around the linked words of the "
-        "target in this file; - for stdout",
+        help="the source has inline markup (<b>…</b>, <x/>): hide it from the model, and write the target with the "
+        "markup around the linked words to this file; - for stdout",
     )
     parser.add_argument(
         "--extraction",
@@ -170,12 +170,12 @@ def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
     check_translation(args)
     places = [name for name in (args.out, args.translation_out, args.tags) if name is not None]
     if len(set(places)) < len(places):
-        raise ConfigError("links and translation would go to the same place; give --out another name")
+        raise ConfigError("links and translation would go to the same file; give --out another name")
     if args.json and STANDARD in places:
-        raise ConfigError("--json needs --out, since the links would go to standard output too")
+        raise ConfigError("--json needs --out: otherwise the links would go to standard output, too")
     if args.recipe is None:
         if args.reverse is not None:
-            raise ConfigError("--reverse belongs to --recipe; a method asks one model. Leave one of them out.")
+            raise ConfigError("--reverse belongs to --recipe; --method uses only one model. Leave one of them out.")
         return parse(args.method)
     return _checked_recipe(args)
 
@@ -184,14 +184,18 @@ def _checked_recipe(args: argparse.Namespace) -> AlignmentRecipe:
     """Returns the recipe, if the options go with it."""
     for option in ("method", "extraction"):
         if getattr(args, option) is not None:
-            raise ConfigError(f"--{option} and --recipe: a recipe says itself how words are linked. Leave one out.")
+            raise ConfigError(
+                f"--{option} and --recipe exclude each other: the recipe says how words are linked. Leave one out."
+            )
     recipe = read_recipe(args.recipe)
     if recipe.reverse is not None and args.reverse is None:
-        raise ConfigError(f"--recipe {args.recipe}: it has two directions. Give the model of the other one: --reverse.")
+        raise ConfigError(
+            f"--recipe {args.recipe}: has two directions. Give the model of the other one with --reverse."
+        )
     if recipe.reverse is None and args.reverse is not None:
         raise ConfigError(
-            f"--recipe {args.recipe}: it has one direction, and --reverse {args.reverse} none of it. "
-            "Leave out --reverse, or make a recipe with it: alignlens calibrate."
+            f"--recipe {args.recipe}: has one direction, so --reverse {args.reverse} has no use. "
+            "Leave out --reverse, or make a recipe for both models: alignlens calibrate."
         )
     return recipe
 

@@ -32,20 +32,25 @@ _LIVE_FROM_PAIRS = 50_000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("name", choices=ALIGNERS, metavar="NAME", help=", ".join(ALIGNERS))
-    parser.add_argument("--train-source", help="training text, a tokenised sentence per line, plain or gzip")
+    parser.add_argument("--train-source", help="training text, one tokenised sentence per line, plain or gzip")
     parser.add_argument("--train-target", help="its translation")
     parser.add_argument("--source", help="text to align")
     parser.add_argument("--target", help="its translation")
     parser.add_argument("--out", help="file for the links (default: standard output)")
     parser.add_argument(
-        "--text", choices=TEXTS, default="offline", help="train with the text to align too (offline, default) or not"
+        "--text",
+        choices=TEXTS,
+        default="offline",
+        help="whether to train on the text to align too (offline, the default) or not (online)",
     )
-    parser.add_argument("--model", type=Path, help="store the trained model here; without training text: load it")
-    parser.add_argument("--parent", type=Path, help="stored model to start from (hmm: ibm1, ibm4: hmm)")
-    parser.add_argument("--reverse", action="store_true", help="model target to source; links stay source-target")
+    parser.add_argument(
+        "--model", type=Path, help="store the trained model here; without training text, load it from here"
+    )
+    parser.add_argument("--parent", type=Path, help="stored model to start from (hmm starts from ibm1, ibm4 from hmm)")
+    parser.add_argument("--reverse", action="store_true", help="align from target to source; links stay source-target")
     parser.add_argument("--max-pairs", type=count(PAIRS), metavar="N", help="train on the first N training pairs only")
     parser.add_argument("--seed", type=seed, default=1, help="seed of eflomal's sampler (default 1)")
-    parser.add_argument("--json", action="store_true", help="print what was done as one JSON object (needs --out)")
+    parser.add_argument("--json", action="store_true", help="print a summary as one JSON object (needs --out)")
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens aligner eflomal --train-source big.de --train-target big.en \\\n"
@@ -124,7 +129,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.source is None and args.model is None:
         raise ConfigError("training without --source and --target needs --model to keep the result")
     if args.json and args.source and not args.out:
-        raise ConfigError("--json needs --out, since the links would go to standard output too")
+        raise ConfigError("--json needs --out: otherwise the links would go to standard output, too")
     if args.max_pairs is not None and args.max_pairs < 1:
         raise ConfigError(f"--max-pairs {args.max_pairs}: must be at least 1")
 

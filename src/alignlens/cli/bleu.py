@@ -51,16 +51,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--versus",
         nargs="+",
         metavar="FILE",
-        help="translations of a baseline (its seeds): test every system against it",
+        help="translations of a baseline, one file per seed: test every system against it",
     )
     parser.add_argument(
-        "--names", nargs="+", metavar="NAME", help="what to call the systems, the baseline last (default: their files)"
+        "--names", nargs="+", metavar="NAME", help="names of the systems, the baseline last (default: their files)"
     )
     parser.add_argument(
         "--tokenize",
         default="13a",
         choices=get_args(Tokenizer),
-        help="13a (default) for text as people write it, none for text that is tokenised",
+        help="13a (default) for plain text, none for text that is already tokenised",
     )
     usual = IntervalSettings()
     told = f"level of the interval in percent (default {usual.level:g})"
@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "examples:\n"
         "  alignlens bleu --hypothesis out.en --reference test.en\n"
         "  alignlens bleu --hypothesis new.1 new.2 new.3 --versus old.1 old.2 old.3 --reference test.en\n\n"
-        "p is two-sided and belongs to the interval of the difference: sentences are drawn again, and seeds where\n"
+        "p is two-sided and belongs to the interval of the difference: sentences are resampled, and so are seeds if\n"
         "there are several. The other two are sacreBLEU's tests of two single translations: paired bootstrap and\n"
         "approximate randomisation."
     )
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
         _compare(args, about)
         return
     if args.names or args.table:
-        raise ConfigError("--names and --table belong to a comparison: give another --hypothesis, or --versus.")
+        raise ConfigError("--names and --table need a comparison: give another --hypothesis, or --versus.")
     ((hypothesis,),) = args.hypothesis
     hypotheses, references = read_parallel(hypothesis, args.reference)
     with Journal(args.journal) as journal:

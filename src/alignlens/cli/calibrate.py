@@ -58,7 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_gold(parser, required=False)
     parser.add_argument(
-        "--methods", nargs="+", default=[], metavar="M", help="candidates besides all heads (alignlens align --list)"
+        "--methods",
+        nargs="+",
+        default=[],
+        metavar="M",
+        help="candidate methods besides all heads (alignlens align --list)",
     )
     grid = ", ".join(f"{each:g}" for each in THRESHOLDS)
     parser.add_argument(
@@ -85,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     more = parse_all(args.methods)
     if args.reverse is None and args.gold is None:
         raise ConfigError(
-            "--reverse and --gold missing: one model alone agrees with itself. Give the model of the other direction "
+            "--reverse and --gold missing: one model only agrees with itself. Give the model of the other direction "
             "(--reverse), or gold links (--gold)."
         )
     for option in ("source", "target", "gold"):
@@ -103,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
 def _check_again(option: str, name: str | None) -> None:
     """Raises for a pipe, which can be read only once; a recipe has the checksums of what it was made of."""
     if name is not None and Path(name).exists() and not (Path(name).is_file() or Path(name).is_dir()):
-        raise ConfigError(f"{option} {name}: a stream, and its checksum is part of the recipe. Give a file.")
+        raise ConfigError(f"{option} {name}: is a stream, but the recipe needs the checksum of a file. Give a file.")
 
 
 def _gold(args: argparse.Namespace, trained: TrainedModel, source: Given, target: Given) -> Gold | None:

@@ -33,8 +33,8 @@ _STEP = "calibration"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "given to the model as its prefix")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="all quantities as JSON")
+    add_texts(parser, "translation that the model reads as its prefix")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write all quantities as JSON")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="write the sums of every sentence (.npz)")
     add_interval(parser)
     add_compute(parser, AttributionSettings.batch_tokens)
@@ -84,7 +84,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
 def _check(trained: TrainedModel) -> None:
     if trained.spec.architecture not in MEASURED_ARCHITECTURES:
         raise ConfigError(
-            f"--model {trained.folder}: calibration is about the attention of a Transformer, and this is a model of "
+            f"--model {trained.folder}: calibration needs the attention of a Transformer, but this is a model of "
             f"architecture {trained.spec.architecture}. Give one of {' or '.join(MEASURED_ARCHITECTURES)}."
         )
 

@@ -53,14 +53,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         added.epilog = f"example:\n  alignlens classify {name} {example}"
         return added
 
-    preparing = task("prepare", "labelled texts in numbers, with their vocabulary", "sst --mirror ~/data --out texts")
+    preparing = task(
+        "prepare", "turn labelled texts into word ids, with their vocabulary", "sst --mirror ~/data --out texts"
+    )
     preparing.add_argument("name", metavar="NAME", help="text classification set")
     preparing.add_argument(
-        "--rarest", type=count(PAIRS), default=_RAREST, metavar="N", help="least count of a word in train (%(default)s)"
+        "--rarest",
+        type=count(PAIRS),
+        default=_RAREST,
+        metavar="N",
+        help="smallest count of a word in train (%(default)s)",
     )
-    preparing.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors: a word and its numbers a line")
     preparing.add_argument(
-        "--width", type=count(Limits(1, 8192)), default=_WIDTH, metavar="N", help="numbers of a vector (%(default)s)"
+        "--vectors", type=Path, metavar="FILE", help="word vectors: a word and its numbers on each line"
+    )
+    preparing.add_argument(
+        "--width", type=count(Limits(1, 8192)), default=_WIDTH, metavar="N", help="numbers in a vector (%(default)s)"
     )
     preparing.add_argument("--mirror", metavar="DIR", help="directory with a copy of the files")
     preparing.add_argument("--cache", metavar="DIR", help=f"where downloads are kept ({DEFAULT_CACHE})")
@@ -70,20 +78,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     training = task("train", "train a classifier, resumably", "--data texts --work work --out model")
     training.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
-    training.add_argument("--settings", default="{}", metavar="JSON", help="mapping with model, training")
+    training.add_argument("--settings", default="{}", metavar="JSON", help="JSON with model, training")
     training.add_argument("--seed", type=seed, default=1, help="seed of weights and order (%(default)s)")
     training.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
 
     explaining = task(
-        "explain", "what a classifier looks at, at every checkpoint", "--model model --data texts --out dev"
+        "explain", "ask a classifier what it looks at, at every checkpoint", "--model model --data texts --out dev"
     )
     explaining.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that train wrote")
     explaining.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
     explaining.add_argument(
-        "--quantities", default=",".join(QUANTITIES), metavar="LIST", help="of them some (%(default)s)"
+        "--quantities", default=",".join(QUANTITIES), metavar="LIST", help="some of them (%(default)s)"
     )
 
-    fitting = task("logistic", "logistic regression over the words of a text", "--data texts --out logistic")
+    fitting = task("logistic", "fit a logistic regression over the words of a text", "--data texts --out logistic")
     fitting.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder that prepare wrote")
     for added in (explaining, fitting):
         added.add_argument("--split", choices=LABELLED_SPLITS, default="dev", help="which texts (%(default)s)")

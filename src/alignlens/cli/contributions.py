@@ -54,14 +54,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
     add_source(parser, more="; - for stdin")
-    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it the model translates")
-    parser.add_argument("--method", default="lrp", metavar="M", help="one that explains the prefix too (default lrp)")
-    parser.add_argument("--out", default=STANDARD, metavar="FILE", help="a line for every step (default: stdout)")
-    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0], help="json: a line for every sentence")
-    parser.add_argument("--sentences", metavar="FILE", help="a line for every sentence, with those to look at marked")
+    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it, the model translates")
+    parser.add_argument(
+        "--method", default="lrp", metavar="M", help="a method that also explains the prefix (default lrp)"
+    )
+    parser.add_argument("--out", default=STANDARD, metavar="FILE", help="one line per step (default: stdout)")
+    parser.add_argument("--format", choices=_FORMATS, default=_FORMATS[0], help="json: one line per sentence")
+    parser.add_argument("--sentences", metavar="FILE", help="one line per sentence, suspicious ones marked")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the shares of all sentences (.svg or .png)")
     parser.add_argument(
-        "--top", type=count(Limits(1, 100)), default=3, metavar="N", help="tokens to name at every step (default 3)"
+        "--top",
+        type=count(Limits(1, 100)),
+        default=3,
+        metavar="N",
+        help="number of tokens to name at every step (default 3)",
     )
     add_translation(parser)
     add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
@@ -70,8 +76,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "      --out steps.tsv --sentences sentences.tsv --picture shares.png\n\n"
         "Shares of source, target and start symbol sum to one; source_renormalised leaves the start symbol out.\n"
         "Entropies are in nats. A sentence is suspicious if its mean share of the source after the first step is\n"
-        "below the median of all by more than three robust deviations (1.48 times the median absolute one): what it\n"
-        "says may have little to do with its source."
+        "more than three robust deviations (1.48 times the median absolute deviation) below the median of all: what\n"
+        "it says may have little to do with its source."
     )
 
 
@@ -115,13 +121,13 @@ def _check(args: argparse.Namespace) -> Method:
     if [args.out, args.sentences, args.translation_out].count(STANDARD) > 1:
         raise ConfigError("only one of --out, --sentences and --translation-out can be standard output")
     if args.json and STANDARD in (args.out, args.sentences, args.translation_out):
-        raise ConfigError("--json needs --out, since the steps would go to standard output too")
+        raise ConfigError("--json needs --out: otherwise the steps would go to standard output, too")
     if args.picture is not None and args.picture.suffix not in _SUFFIXES:
         raise ConfigError(f"--picture {args.picture}: must end in {' or '.join(_SUFFIXES)}")
     method = parse(args.method)
     if not method.spec.prefix:
         able = " or ".join(name for name, spec in METHODS.items() if spec.prefix)
-        raise ConfigError(f"method {method.name} says nothing about the target prefix; give {able}")
+        raise ConfigError(f"method {method.name} does not explain the target prefix; give {able}")
     return method
 
 

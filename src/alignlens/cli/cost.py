@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
     add_masks(parser)
-    add_texts(parser, "to be explained")
+    add_texts(parser, "translation to be explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )
@@ -50,21 +50,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=count(SENTENCES),
         default=_SENTENCES,
         metavar="N",
-        help=f"evenly spaced pairs (default {_SENTENCES})",
+        help=f"number of pairs, evenly spaced (default {_SENTENCES})",
     )
     parser.add_argument(
         "--seconds",
         type=real(SECONDS),
         default=_SECONDS,
         metavar="S",
-        help=f"a method ends with the sentences that it is at by then (default {_SECONDS:g})",
+        help=f"stop each method after this time, finishing its current sentences (default {_SECONDS:g})",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     add_adaptive(parser)
     add_compute(
         parser,
         AttributionSettings.batch_tokens,
-        threads="threads that share the sentences (default: 1, so that numbers compare)",
+        threads="threads that share the sentences (default: 1, so that results are comparable)",
     )
     parser.set_defaults(threads=1)
     add_about(parser)

@@ -39,19 +39,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         told = f"tokenised text, plain or gzip, or the token store of one{more}"
         parser.add_argument(f"--{side}", required=True, metavar="TEXT", help=told)
     for side in ("source", "target"):
-        told = f"SentencePiece model of the {side}: names for a token store; splits a text"
+        told = f"SentencePiece model of the {side}: names the ids of a token store, or splits a text"
         parser.add_argument(f"--{side}-subwords", type=Path, metavar="FILE", help=told)
     parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="count only the first N (default: all)")
     parser.add_argument(
-        "--words", type=count(_SHOWN), default=16, metavar="N", help="most words of a side (default 16)"
+        "--words", type=count(_SHOWN), default=16, metavar="N", help="largest number of words of a side (default 16)"
     )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="first seed of random proxies (default 1)")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="tables as JSON")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write the tables as JSON")
     parser.add_argument("--json", action="store_true", help="print the same")
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens counts --source train.de --target train.en --out counts.json\n\n"
-        "A pair of words counts 1/L for every position of the source, of length L, and of the target where it stands.\n"
+        "A pair of words counts 1/L for each source position (of L) and each target position where it occurs.\n"
         f"Proxies of growing width are compared on {_GROWTH_PAIRS:,} pairs and {_GROWTH_WORDS} words of a side; all "
         "rarer ones count as one word."
     )
@@ -97,7 +97,7 @@ class _Side:
             segmenter = Segmenter.load(subwords)
             return cls(given.pieces(segmenter, 0, None), segmenter.vocabulary)
         if isinstance(given.content, TokenStore):
-            raise ConfigError(f"{given.name}: is a token store; name the subword model that it was made with, too")
+            raise ConfigError(f"{given.name}: is a token store; also give the subword model that it was made with")
         numbers: dict[str, int] = {}
         lines = [[numbers.setdefault(word, len(numbers)) for word in words_of(line)] for line in given.content]
         return cls(SentencesInMemory(lines, max(len(numbers), 1), str(given.name)), list(numbers))
@@ -134,7 +134,9 @@ def _growth(sides: list[_Side], pairs: int, seed: int, name: str) -> dict[str, A
         found = [first_correlation(bags, width, seed + place) for place in range(_SEEDS)]
         if any(map(math.isnan, found)):
             raise InputError(
-                "all its words stand together alike, so that there is nothing to learn.", name, advice="Give more text."
+                "all its words occur together equally often, so there is nothing to learn.",
+                name,
+                advice="Give more text.",
             )
         rows.append({"d": width, "pearson": fmean(found), "least": min(found), "greatest": max(found)})
     return {

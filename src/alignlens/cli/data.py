@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         added.epilog = f"example:\n  alignlens data {name} {example}"
         return added
 
-    listing = task("list", "every dataset: pair or labels, size, terms, and where its files are", "--json")
+    listing = task("list", "list every dataset: languages or labels, size, terms, and where its files are", "--json")
     listing.add_argument("--json", action="store_true", help="print JSON")
     getting = task("fetch", "find or download the files, verify them, write a manifest", "multi30k --out m.json")
     getting.add_argument("name", metavar="NAME", help="dataset")
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     preparing = task("prepare", "clean and split the text, convert the gold links", "demo --out data/demo")
     preparing.add_argument("name", metavar="NAME", help="dataset")
     preparing.add_argument("--out", metavar="DIR", required=True, help="directory to write")
-    preparing.add_argument("--settings", metavar="JSON", default="{}", help="cleaning {...}, max_train_pairs")
+    preparing.add_argument("--settings", metavar="JSON", default="{}", help="JSON with cleaning {...}, max_train_pairs")
     # The entry itself instead of the one on file: how the pipeline hands over custom datasets.
     preparing.add_argument("--definition", help=argparse.SUPPRESS)
     preparing.add_argument("--manifest", metavar="FILE", help="manifest of fetch (default: fetch now)")
@@ -213,7 +213,7 @@ def _check_labelled(texts: LabelledSet, places: Places) -> None:
 def _conclude(dataset: Dataset | LabelledSet, problems: list[AlignlensError]) -> None:
     """Raises the first of several problems; says so where nothing was to be checked."""
     if not dataset.files():
-        _say("ok", dataset.name, "made here, no files to check")
+        _say("ok", dataset.name, "generated, no files to check")
     if problems:
         count = f"{dataset.name}: {len(problems)} problems, the first: " if len(problems) > 1 else ""
         raise AlignlensError(f"{count}{problems[0]}")

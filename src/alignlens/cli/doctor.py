@@ -106,7 +106,7 @@ def _compiled() -> Check:
 
     what, found = "compiled steps of attribution", library()
     if found is None:
-        advice = "Transformers are attributed in torch, which takes longer. With a C compiler, run make install."
+        advice = "Without them, attribution of Transformers takes longer. Run make install where there is a C compiler."
         return Check(what, "missing", "not built, or not for this machine", advice)
     return Check(what, "ok", Path(found._name).name.partition(".")[0])
 

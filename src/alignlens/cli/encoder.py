@@ -33,23 +33,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--encoder", metavar="NAME", help=f"Hugging Face folder of the BERT family, or {', '.join(PACKAGED)}"
     )
-    parser.add_argument("--text", metavar="FILE", help="paragraphs between blank lines (default: Python's manual)")
+    parser.add_argument(
+        "--text", metavar="FILE", help="text with paragraphs separated by blank lines (default: Python's manual)"
+    )
     add_model(parser, required=False)
     add_source(parser, more=", for --model", required=False)
     parser.add_argument("--counts", type=Path, metavar="DIR", help="token store of the model's training source")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for statistics and samples")
     parser.add_argument(
-        "--sequences", type=count(SENTENCES), default=992, metavar="N", help="most sequences (default 992)"
+        "--sequences", type=count(SENTENCES), default=992, metavar="N", help="largest number of sequences (default 992)"
     )
     parser.add_argument(
-        "--tokens", type=count(SEQUENCE_TOKENS), default=128, metavar="N", help="most tokens of two paragraphs (128)"
+        "--tokens",
+        type=count(SEQUENCE_TOKENS),
+        default=128,
+        metavar="N",
+        help="largest number of tokens in two paragraphs (128)",
     )
     parser.add_argument(
         "--triples",
         type=count(TRIPLES),
         default=_TRIPLES,
         metavar="N",
-        help="most (query, key, head) triples of a rank correlation; more are sampled by sequence (20 million)",
+        help="largest number of (query, key, head) triples in a rank correlation; beyond it, sequences are "
+        "sampled (20 million)",
     )
     add_compute(parser, batch_tokens=1024)
     add_about(parser)
@@ -93,8 +100,8 @@ def _given(args: argparse.Namespace) -> EncoderInput:
     trained = load(args)
     if trained.spec.architecture != "transformer":
         raise ConfigError(
-            f"--model {args.model}: this is about the self-attention of a Transformer, not of a model of "
-            f"architecture {trained.spec.architecture}; those that work: transformer"
+            f"--model {args.model}: this needs the self-attention of a Transformer; models of "
+            f"architecture {trained.spec.architecture} are not supported, only transformer"
         )
     return model_input(trained, given, args.sequences, args.counts, args.weights)
 
@@ -102,13 +109,13 @@ def _given(args: argparse.Namespace) -> EncoderInput:
 def _check(args: argparse.Namespace) -> None:
     check_compute(args)
     if (args.encoder is None) == (args.model is None):
-        raise ConfigError("name one encoder: --encoder NAME with --text FILE, or --model DIR with --source TEXT")
+        raise ConfigError("give one encoder: --encoder NAME with --text FILE, or --model DIR with --source TEXT")
     foreign = ("source", "counts") if args.encoder else ("text",)
     for option in foreign:
         if getattr(args, option) is not None:
             raise ConfigError(f"--{option} does not go with --{'encoder' if args.encoder else 'model'}")
     if args.model and args.source is None:
-        raise ConfigError("--source missing; --model reads a tokenised text")
+        raise ConfigError("--source is missing: --model needs a tokenised text")
     for option, least in (("sequences", 1), ("tokens", _SMALLEST_SEQUENCE), ("triples", 1)):
         if getattr(args, option) < least:
             raise ConfigError(f"--{option} {getattr(args, option)}: must be at least {least}")

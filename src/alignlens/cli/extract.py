@@ -39,13 +39,15 @@ OUTPUTS = Outputs(folders=("out_dir",))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--matrices", type=Path, required=True, metavar="DIR", help="scores that attribute wrote")
+    parser.add_argument(
+        "--matrices", type=Path, required=True, metavar="DIR", help="scores written by alignlens attribute"
+    )
     parser.add_argument("--source-pieces", required=True, metavar="FILE", help="pieces that the model read")
     parser.add_argument("--target-pieces", required=True, metavar="FILE", help="pieces that the scores explain")
     parser.add_argument(
         "--extraction", nargs="+", choices=EXTRACTIONS, default=list(EXTRACTIONS), metavar="E", help="ding, kobayashi"
     )
-    parser.add_argument("--transpose", action="store_true", help="write target-source links (a reverse model's)")
+    parser.add_argument("--transpose", action="store_true", help="write target-source links (for a reverse model)")
     parser.add_argument("--with-scores", action="store_true", help="write i-j:score instead of i-j")
     parser.add_argument(
         "--out-dir",
@@ -57,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens extract --matrices scored --source-pieces de.bpe --target-pieces en.bpe --out-dir links"
-        "\n\nding: best source piece of every target piece, END left out before; kobayashi: sum over the pieces of a\n"
+        "\n\nding: best source piece of every target piece, END left out first; kobayashi: sum over the pieces of a\n"
         "source word, mean over those of a target word, no link where END is best (see docs/conventions.md)"
     )
 
@@ -121,13 +123,15 @@ def _entropy(scores: Matrices, method: str) -> Entropy:
     try:
         return corpus_entropy(_matrices(scores, method), spec.distribution, spec.signed)
     except ValueError as error:
-        raise InputError(f"{method}, {error}.", scores.folder, advice="Make the scores again.") from None
+        raise InputError(f"{method}, {error}.", scores.folder, advice="Recreate the scores.") from None
 
 
 def _check_shapes(scores: Matrices, source: Owners, target: Owners, begin: bool, args: argparse.Namespace) -> None:
     """Raises unless there is a matrix for every line, with a row and a column for every piece and END."""
     if not np.array_equal(scores.numbers, np.arange(len(scores))):
-        raise InputError("not all sentences: it is one shard of several.", scores.folder, advice="Gather them first.")
+        raise InputError(
+            "not all sentences: this is one shard of several.", scores.folder, advice="Gather all shards first."
+        )
     if len(scores) != len(source):
         raise InputError(
             f"scores of {len(scores)} sentences, but {args.source_pieces} has {len(source)} lines.",
@@ -142,7 +146,7 @@ def _check_shapes(scores: Matrices, source: Owners, target: Owners, begin: bool,
         (rows, columns), (found_rows, found_columns) = expected[number].tolist(), scores.shape(number)
         side = args.source_pieces if found_rows == rows else args.target_pieces
         raise InputError(
-            f"the pieces ask for scores of {rows} x {columns}, but {scores.folder} has {found_rows} x {found_columns}.",
+            f"the pieces need scores of {rows} x {columns}, but {scores.folder} has {found_rows} x {found_columns}.",
             side,
             number + 1,
             "Give the pieces that were attributed.",

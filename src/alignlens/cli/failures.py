@@ -13,24 +13,24 @@ from pathlib import Path
 from alignlens.errors import AlignlensError
 
 _ADVICE = {
-    errno.ENOSPC: "Make room, then run the same command again.",
-    errno.EDQUOT: "Make room, then run the same command again.",
-    errno.EROFS: "Choose a place that can be written to.",
-    errno.EACCES: "Give permission, or choose another place.",
-    errno.EPERM: "Give permission, or choose another place.",
+    errno.ENOSPC: "Free disk space, then run the same command again.",
+    errno.EDQUOT: "Free disk space, then run the same command again.",
+    errno.EROFS: "Choose a place that is writable.",
+    errno.EACCES: "Grant permission, or choose another place.",
+    errno.EPERM: "Grant permission, or choose another place.",
     errno.EISDIR: "Name a file, not a folder.",
     errno.ENOTDIR: "A part of this path is a file, not a folder.",
     errno.EEXIST: "A part of this path is a file, not a folder.",
     errno.ENOENT: "Check the path.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
-    errno.ELOOP: "Its symlinks lead in a circle.",
+    errno.ELOOP: "Its symlinks form a loop.",
     errno.EFBIG: "The file would be larger than allowed (ulimit -f).",
     errno.EMFILE: "Allow more open files (ulimit -n).",
-    errno.ENOMEM: "Close other programs, or give it a smaller input.",
+    errno.ENOMEM: "Close other programs, or use a smaller input.",
     errno.EBADF: "It is closed; do not close it, or name a file.",
-    errno.EIO: "The disk fails; look at its logs.",
+    errno.EIO: "The disk is failing; check the system log.",
 }
-_OTHERWISE = "Look at the path and at the machine."
+_OTHERWISE = "Check the path and the machine."
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TORCH_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc", "alloc_cpu")
 _LEAST_MEMORY = 1 << 30
@@ -55,7 +55,7 @@ def explained(error: BaseException) -> str | None:
     ):
         return (
             "out of memory. Shorten or split the longest line, lower --batch-tokens, --beam or --samples, "
-            "or use a machine with more."
+            "or use a machine with more memory."
         )
     return None
 

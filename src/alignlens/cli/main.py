@@ -41,20 +41,20 @@ VERBS = {
     "subwords": "train SentencePiece BPE and segment text with it",
     "train": "train a translation model, resumably",
     "masks": "train mask nets for a Transformer, for the method mask",
-    "model": "take a model from elsewhere, or export one of ours (to Marian)",
+    "model": "import a model from elsewhere, or export one of ours to Marian",
     "classify": "prepare labelled texts, train classifiers, and ask what they look at",
     "translate": "translate text with a trained model",
     "force": "score given translations with a trained model (forced decoding)",
     "align": "align text and translation with a trained model and an attribution method",
     "calibrate": "find which heads and methods of one or two models make the best alignment, with or without gold",
-    "contributions": "tell how much of a translation comes from the source, and how much from its own beginning",
-    "attribute": "score which source pieces mattered for every target piece, by any methods",
-    "calibration": "tell what calibration does to attention, and whether attention points at what matters",
-    "cost": "measure what every method costs by itself: seconds and passes",
+    "contributions": "measure how much of a translation comes from the source, and how much from its own prefix",
+    "attribute": "score how much each source piece mattered for every target piece, by any methods",
+    "calibration": "measure what calibration does to attention, and whether attention points at what matters",
+    "cost": "measure what every method costs on its own: seconds and passes",
     "extract": "turn the scores of attribution methods into word links",
     "trajectory": "ask a translation model what it looked at and how good it was at every checkpoint",
     "agreement": "compare attention, probes and saliency of several runs, checkpoint by checkpoint",
-    "counts": "count which words occur together, and whether a proxy learns that first",
+    "counts": "count which words occur together, and test whether a proxy learns that first",
     "encoder": "measure the attention weights and norms of an encoder over a text",
     "toy": "train small models on a generated task, many seeds at once",
     "study": "make the tables, figures and claims of a published study",
@@ -96,7 +96,7 @@ def exit_on_error(what: str, debug: bool = False) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(f"alignlens {what}: stopped; the same command goes on from here", file=sys.stderr)
+        print(f"alignlens {what}: stopped; run the same command again to continue", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         raise
@@ -137,7 +137,7 @@ def _dispatched(arguments: list[str]) -> int:
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
     if (option := _empty_value(arguments)) is not None:
-        print(f"alignlens {verb}: {one_line(option)}: an empty text. Give it a value.", file=sys.stderr)
+        print(f"alignlens {verb}: {one_line(option)}: is empty. Give it a value.", file=sys.stderr)
         return 2
     args = _parser(verb, module).parse_args(arguments)
     try:

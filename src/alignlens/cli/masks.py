@@ -33,28 +33,30 @@ _TOLD = ("dev_mask", "dev_clean_loss", "dev_perturbed_loss", "dev_shuffled_loss"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "to learn from")
-    dev = parser.add_argument_group("text to measure on (default: the last tenth of the pairs, at most 500, held out)")
+    add_texts(parser, "text to learn from")
+    dev = parser.add_argument_group(
+        "text to measure on (default: the last tenth of the pairs, at most 500, which is held out)"
+    )
     dev.add_argument("--dev-source", metavar="TEXT", help="likewise")
     dev.add_argument("--dev-target", metavar="TEXT", help="its translation")
     parser.add_argument(
         "--settings",
         default="{}",
         metavar="JSON",
-        help="changes: alpha, updates, mask_input, training (docs/models.md)",
+        help="JSON with alpha, updates, mask_input, training (docs/models.md)",
     )
     parser.add_argument("--seed", type=seed, default=1, help="seed of weights and order (default 1)")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
     parser.add_argument("--threads", type=count(THREADS), help="CPU threads of a process (default: training.threads)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the masks")
-    parser.add_argument("--json", action="store_true", help="print what was measured as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print the measurements as one JSON object")
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens masks --model transformer/model --source train.de --target train.en \\\n"
         "      --work transformer/masks.work --out transformer/masks\n"
         "  alignlens align --model transformer/model --method mask --source text.de --target text.en\n\n"
-        "Masks in a folder of that name beside the model are found without being named.\n"
-        "Ctrl-C and SIGTERM finish the update, save and exit; the same command goes on, also after kill -9."
+        "A folder named masks beside the model is used without --masks.\n"
+        "Ctrl-C and SIGTERM finish the update, save and exit. The same command continues, even after kill -9."
     )
 
 
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     settings = _settings(args)
     about = about_of(args)
     if (args.dev_source is None) != (args.dev_target is None):
-        raise ConfigError("--dev-source and --dev-target belong together; give both or neither")
+        raise ConfigError("--dev-source and --dev-target go together; give both or neither")
     asked = _asked(args)
     asked.check()
     measured: dict[str, Any] = {}

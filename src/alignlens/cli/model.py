@@ -23,12 +23,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = {
         "import": (
             "Write a model folder of alignlens from a Marian, BART, mBART, M2M100, NLLB, T5 or mT5 model: its folder "
-            "or its name on the hub, and behind # its languages, such as #en-fr. "
-            "Verbs read such models as they are, too; a model folder is sealed, and needs nothing else.",
+            "or its name on the hub, followed by # and its languages where needed, such as #en-fr. "
+            "Verbs can also read such models directly; an imported folder is sealed and self-contained.",
             "alignlens model import --model opus-mt-en-fr --out models/en-fr",
         ),
         "export": (
-            "Write a Marian folder from a Transformer of alignlens. The library transformers loads it and translates "
+            "Write a Marian folder from an alignlens Transformer. The library transformers can load it and translate "
             "with it.",
             "alignlens model export --model results/demo/models/demo/xa-xb/transformer/1/model --out xa-xb",
         ),

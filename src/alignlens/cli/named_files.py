@@ -13,7 +13,7 @@ def check_once(option: str, paths: list[str]) -> None:
         for before in paths[:place]:
             if path == before or (Path(path).is_file() and Path(before).is_file() and Path(path).samefile(before)):
                 also = "" if path == before else f" (as {before})"
-                raise ConfigError(f"{option}: {path} is given twice{also}. Name every file once.")
+                raise ConfigError(f"{option}: {path} is given twice{also}. Give every file once.")
 
 
 def row_names(paths: list[str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Window(NamedTuple):
 def add_translation(parser: argparse.ArgumentParser, written: bool = True) -> None:
     """Adds the options of a translation by the model, which may be ``written`` to a file."""
     beam = BeamSettings()
-    translation = parser.add_argument_group("translation, without --target")
+    translation = parser.add_argument_group("translation by the model, without --target")
     if written:
         translation.add_argument("--translation-out", metavar="FILE", help="write the translation there; - for stdout")
     translation.add_argument("--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}")
@@ -68,7 +68,7 @@ def add_translation(parser: argparse.ArgumentParser, written: bool = True) -> No
 def check_translation(args: argparse.Namespace) -> None:
     """Raises for options that do not go with a given translation."""
     if args.target is not None and args.translation_out is not None:
-        raise ConfigError("--translation-out belongs to a translation by the model; leave out --target")
+        raise ConfigError("--translation-out needs a translation by the model; leave out --target")
 
 
 def beam_of(args: argparse.Namespace) -> BeamSettings:
@@ -159,8 +159,8 @@ def _windows(source: str, target: str | None) -> Iterator[tuple[Given, Given | N
         if lengths[0] != lengths[1]:
             shorter, longer = (source, target) if lengths[0] < lengths[1] else (target, source)
             end = done + min(lengths)
-            problem = f"ends after {end} lines, but {longer} goes on."
-            raise InputError(problem, shorter, end, "Line n of both must belong together.")
+            problem = f"ends after {end} lines, but {longer} has more."
+            raise InputError(problem, shorter, end, "Line n of both files must belong together.")
         yield given, reference
         done += lengths[0]
 

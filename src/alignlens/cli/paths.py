@@ -59,7 +59,7 @@ def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
         for other, inner in (*read, *files, *folders[:place], *folders[place + 1 :]):
             if _same(path, inner) or _real(inner).is_relative_to(_real(path)):
                 raise ConfigError(
-                    f"{_option(name)} {path}: would replace {_option(other)} {inner}. Name another folder."
+                    f"{_option(name)} {path}: would replace {_option(other)} {inner}. Choose another folder."
                 )
 
 
@@ -69,22 +69,26 @@ def _check_parents(path: Path) -> None:
         if os.path.lexists(parent):
             if not parent.is_dir():
                 raise InputError(
-                    "is not a folder.", parent, advice=f"{path} cannot be made in it; choose another place."
+                    "is not a folder.", parent, advice=f"{path} cannot be created in it; choose another place."
                 )
             return
 
 
-def refuse_same(told: str, path: Path | str, read: Iterable[tuple[str, Path]]) -> None:
-    """Raises if a file to be written is one of those to be read; ``told`` is how the output was asked for."""
+def refuse_same(option: str, path: Path | str, read: Iterable[tuple[str, Path]]) -> None:
+    """Raises if a file to be written is one of those to be read; ``option`` is how the output was requested."""
     for other, given in read:
         if _same(path, given):
-            raise ConfigError(f"{told} {path}: would overwrite its input, {_option(other)} {given}. Name another file.")
+            raise ConfigError(
+                f"{option} {path}: would overwrite its input, {_option(other)} {given}. Choose another file."
+            )
 
 
 def _refuse_twice(name: str, path: Path, before: Iterable[tuple[str, Path]]) -> None:
     for other, taken in before:
         if _real(path) == _real(taken) and _is_file(path):
-            raise ConfigError(f"{_option(name)} and {_option(other)} would write the same file, {path}. Name another.")
+            raise ConfigError(
+                f"{_option(name)} and {_option(other)} would write the same file, {path}. Choose another."
+            )
 
 
 def _option(name: str) -> str:

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument(
-        "--configfile", nargs="+", default=[], metavar="FILE", help="laid over config/config.yaml, as for snakemake"
+        "--configfile", nargs="+", default=[], metavar="FILE", help="merged over config/config.yaml, as for snakemake"
     )
     parser.add_argument("--results", default="results", help="results folder (default: results)")
     parser.add_argument(
         "--gpu-tflops",
         type=real(TFLOPS),
         metavar="X",
-        help="what a GPU sustains in training, in 10^12 operations a second (default: gpu of config/rates.yaml, 5; an "
-        "assumption, not a measurement)",
+        help="sustained speed of a GPU in training, in 10^12 operations per second (default: gpu of config/rates.yaml, "
+        "5, an assumption, not a measurement)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
         "example:\n  alignlens plan --configfile config/presets/hansards.yaml\n\n"
-        "Jobs are exact. Hours and disk are estimates from measured rates of one core (config/rates.yaml); text that\n"
-        "was prepared is measured, other text has its declared size. docs/planning.md has estimates beside real runs."
+        "Jobs are exact. Hours and disk are estimates from measured rates of one core (config/rates.yaml). Text that\n"
+        "is prepared is measured; other text has its declared size. docs/planning.md compares estimates and real runs."
     )
 
 
@@ -97,7 +97,7 @@ def _print_runs(summary: Mapping[str, Any]) -> None:
         print(f"  generated tasks: {', '.join(toys)}")
     for study in summary["studies"]:
         print(f"  study {study}: {summary['results']}/{study}/")
-    print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still to be made")
+    print(f"{len(summary['targets'])} final files, {len(summary['missing'])} of them still missing")
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -118,11 +118,11 @@ def _print_cost(cost: Estimate, tflops: float) -> None:
     total = cost.total()
     if total.gpu_hours:
         print(
-            f"  on cores alone {_hours(total.core_hours)} core hours; with training on GPUs "
+            f"  without GPUs {_hours(total.core_hours)} core hours; with training on GPUs "
             f"{_hours(cost.core_hours_beside_gpus())} core hours and {_hours(total.gpu_hours)} GPU hours "
             f"({tflops:g} TFLOPS assumed)"
         )
-        print(f"  work folders of all trainings at once: {_size(cost.work_bytes())} more, while they run")
+        print(f"  work folders of all trainings at once: {_size(cost.work_bytes())} more while they run")
     longest = cost.longest()
     hours = longest.core_seconds / longest.threads / 3600
     on_gpu = "" if longest.gpu_seconds is None else f", {_hours(longest.gpu_seconds / 3600)} on a GPU"
@@ -132,7 +132,7 @@ def _print_cost(cost: Estimate, tflops: float) -> None:
 
 
 def _print_growth(grown: Sequence[Growth]) -> None:
-    print("how it grows, times the core hours, and the stages that change:")
+    print("how it grows, as a factor of the core hours, and the stages that change:")
     rows = [
         (each.change, f"{each.total:.2f}", ", ".join(f"{stage} {factor:.2f}" for stage, factor in each.stages.items()))
         for each in grown

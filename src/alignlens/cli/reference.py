@@ -22,13 +22,17 @@ OUTPUTS = Outputs(files=("out",))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    parser.add_argument("--forward", required=True, metavar="FILE", help="links of the source-translation aligner")
-    parser.add_argument("--reverse", required=True, metavar="FILE", help="links of the other one, the same way round")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="gold links, counted from 0")
+    parser.add_argument("--forward", required=True, metavar="FILE", help="links from the aligner source to translation")
+    parser.add_argument(
+        "--reverse", required=True, metavar="FILE", help="links from the other direction, also source-translation"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="file for the gold links, counted from 0"
+    )
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens reference --forward forward.pharaoh --reverse reverse.pharaoh --out reference.gold\n\n"
-        "Nobody has aligned what a model writes. Links that both directions find are sure, all others possible."
+        "Nobody has aligned a model's own translations. Links that both directions find are sure, all others possible."
     )
 
 

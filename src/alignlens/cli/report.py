@@ -22,19 +22,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("--results", type=Path, metavar="DIR", help="results folder of a preset (default: see below)")
     parser.add_argument(
-        "--configfile", nargs="+", default=[], metavar="FILE", help="laid over config/config.yaml, as for snakemake"
+        "--configfile", nargs="+", default=[], metavar="FILE", help="merged over config/config.yaml, as for snakemake"
     )
-    parser.add_argument("--manifest", type=Path, metavar="FILE", help="the files to show (default: see below)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
+    parser.add_argument(
+        "--manifest", type=Path, metavar="FILE", help="manifest of the files to show (default: see below)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for tables and figures (default: RESULTS/report)"
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
     )
-    parser.add_argument("--print", action="store_true", help="only print the main table and where the report is")
+    parser.add_argument("--print", action="store_true", help="only print the main table and the path of the report")
     parser.epilog = (
-        "Without --results, the configuration of the current folder tells what to show and what is missing.\n"
-        "With --results it shows what the pipeline made last; in a folder of another making, everything.\n\n"
+        "Without --results, the configuration of the current folder says what to show and what is missing.\n"
+        "With --results it shows what the last pipeline run made, or everything if the folder has no manifest.\n\n"
         "example:\n  alignlens report --results results/demo"
     )
 
@@ -48,11 +52,11 @@ def run(args: argparse.Namespace) -> None:
     if args.results is not None and args.configfile:
         raise ConfigError("--results and --configfile exclude each other: a configuration names its own results")
     if args.results is None and args.manifest is not None:
-        raise ConfigError("--manifest: say by --results which folder it is about")
+        raise ConfigError("--manifest: also give the results folder with --results")
     manifest = _planned(args.configfile) if args.results is None else Manifest.of(args.results, "report", args.manifest)
     found = read_report(manifest)
     if found.is_empty():
-        raise InputError("no results below this folder.", manifest.root, advice="Run the pipeline first.")
+        raise InputError("no results in this folder.", manifest.root, advice="Run the pipeline first.")
     page = args.page or manifest.root / "report.html"
     if args.print:
         print("\n".join(printed(found, page)))

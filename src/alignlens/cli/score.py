@@ -40,8 +40,10 @@ OUTPUTS = Outputs(files=("out", "per_sentence", "sentences"))
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_gold(parser)
-    parser.add_argument("--links", required=True, nargs="+", help="links to score, zero-based Pharaoh; one row each")
-    parser.add_argument("--links-base", type=int, choices=(0, 1), help="what they count from (default 0)")
+    parser.add_argument(
+        "--links", required=True, nargs="+", help="links to score, in Pharaoh format counted from 0; one row per file"
+    )
+    parser.add_argument("--links-base", type=int, choices=(0, 1), help="number of the first word in them (default 0)")
     parser.add_argument("--source", help="source text; with --target, every link is checked against it")
     parser.add_argument("--target", help="target text")
     parser.add_argument("--versus", help="second links file: paired bootstrap test of the first against it")
@@ -115,7 +117,7 @@ def _count(path: str, args: argparse.Namespace, gold: Gold, lengths: Lengths | N
 
 def _train_pairs(folder: Path) -> int:
     """Returns how many sentence pairs a stored aligner was trained on."""
-    path, advice = folder / "training.json", "Name a folder made by: alignlens aligner --model."
+    path, advice = folder / "training.json", "Give a folder made by: alignlens aligner --model."
     content = read_json(path, advice)
     with taking(path, advice):
         return values.whole(content, "pairs")

@@ -47,16 +47,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_sentences(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     group = add_shards(parser, "files", "FILE")
-    told = "their --sentences, if --sentences is wanted of the whole"
+    told = "their --sentences files, to write --sentences for all parts"
     group.add_argument("--gather-sentences", nargs="+", type=Path, metavar="FILE", help=told)
     add_interval(parser)
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens score-methods --cell de-en=de-en/links=test.gold en-de=en-de/links=test.gold \\\n"
         "      bidir=bidir/links=test.gold --out metrics.json\n\n"
-        "Symmetrised links are called as their symmetrisation, whatever the name of the folder.\n"
-        "Gold links are those that alignlens wrote: i-j sure, ipj possible, words counted from 0.\n"
-        "Causes are those of generated text: a field per target word, source words with commas between them, or -."
+        "Symmetrised links are named after their symmetrisation, whatever the folder is called.\n"
+        "Gold links must be as alignlens writes them: i-j sure, ipj possible, words counted from 0.\n"
+        "Causes are those of generated text: one field per target word, source words separated by commas, or -."
     )
 
 
@@ -123,7 +123,9 @@ def _causes(text: str | None, cells: list[LinksToScore], about: dict[str, Any]) 
     if name not in [cell.name for cell in cells]:
         raise ConfigError(f"--causes: {unknown_name('cell', name, [cell.name for cell in cells])}")
     if about.get("decoding") == "free":
-        raise ConfigError("--causes: causes are of the words of the reference, not of a model's own translation")
+        raise ConfigError(
+            "--causes: causes are known for the words of the reference, not for a model's own translation"
+        )
     return {name: read_causes(path, source)}
 
 

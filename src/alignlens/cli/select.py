@@ -25,16 +25,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip")
     parser.add_argument("--target", required=True, metavar="FILE", help="its translation")
-    parser.add_argument("--source-pieces", metavar="FILE", help="the same in pieces, to choose by length")
+    parser.add_argument("--source-pieces", metavar="FILE", help="the same text in pieces, to choose by length")
     parser.add_argument("--target-pieces", metavar="FILE", help="likewise")
-    parser.add_argument("--source-length", type=count(LENGTH), metavar="N", help="pieces of a source sentence")
-    parser.add_argument("--target-length", type=count(LENGTH), metavar="N", help="pieces of a target sentence")
-    parser.add_argument("--common-length", action="store_true", help="the two lengths that most pairs have")
+    parser.add_argument(
+        "--source-length", type=count(LENGTH), metavar="N", help="number of pieces of a source sentence"
+    )
+    parser.add_argument(
+        "--target-length", type=count(LENGTH), metavar="N", help="number of pieces of a target sentence"
+    )
+    parser.add_argument("--common-length", action="store_true", help="use the pair of lengths that occurs most often")
     parser.add_argument("--skip", type=count(PAIRS), default=0, metavar="N", help="leave out the first N pairs")
-    parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="most pairs, drawn at random (default: all)")
+    parser.add_argument(
+        "--pairs", type=count(PAIRS), metavar="N", help="choose at most N pairs at random (default: all)"
+    )
     parser.add_argument("--exchange", action="store_true", help="give every source sentence the target of another pair")
-    parser.add_argument("--seed", type=seed, default=1, help="seed of what is drawn (default 1)")
-    parser.add_argument("--out-source", type=Path, required=True, metavar="FILE", help="chosen source sentences")
+    parser.add_argument("--seed", type=seed, default=1, help="seed of the random choice (default 1)")
+    parser.add_argument(
+        "--out-source", type=Path, required=True, metavar="FILE", help="file for the chosen source sentences"
+    )
     parser.add_argument("--out-target", type=Path, required=True, metavar="FILE", help="their targets")
     add_about(parser)
     parser.epilog = (
@@ -77,8 +85,8 @@ def _selection(args: argparse.Namespace) -> Selection:
     if (given[0] is None) != (given[1] is None):
         raise ConfigError("--source-length and --target-length: give both or none")
     if args.common_length and given != (None, None):
-        raise ConfigError("--common-length: is another choice than --source-length and --target-length")
+        raise ConfigError("--common-length excludes --source-length and --target-length")
     lengths: tuple[int, int] | str | None = COMMON if args.common_length else None if given[0] is None else given
     if lengths is not None and not (args.source_pieces and args.target_pieces):
-        raise ConfigError("--source-pieces and --target-pieces: needed to choose by length")
+        raise ConfigError("--source-pieces and --target-pieces are needed to choose by length")
     return Selection(lengths, args.pairs, args.exchange, args.seed, args.skip)

@@ -18,21 +18,21 @@ _EPILOG = f"""example:
   alignlens server up --port 5000
   alignlens server down
 
-Serves this machine only, unless --host says otherwise; that needs --auth and --allowed-hosts. With --auth
+Serves this machine only, unless --host says otherwise, which needs --auth and --allowed-hosts. With --auth
 {SECRETS[0]} and {SECRETS[1]} must be set, and
 MLFLOW_AUTH_ADMIN_USERNAME may be (admin); clients set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 'alignlens server ACTION --help' explains an action."""
 _ACTIONS = {
     "up": (
-        "Start PostgreSQL and MLflow where they do not run; a second time changes nothing.",
+        "Start PostgreSQL and MLflow if they are not running; doing it twice changes nothing.",
         "alignlens server up --host 0.0.0.0 --auth --allowed-hosts mlflow.example.org",
     ),
     "status": (
-        "Say what runs; exits with 2 unless the server answers.",
+        "Show what is running; exits with 2 unless the server answers.",
         "alignlens server status --json",
     ),
     "down": (
-        "End what 'up' has started. Nothing is lost: 'up' goes on with the same runs.",
+        "Stop what 'up' has started. Nothing is lost: the next 'up' serves the same runs.",
         "alignlens server down",
     ),
 }
@@ -55,7 +55,7 @@ def _add_doors(action: argparse.ArgumentParser) -> None:
     action.add_argument("--port", default="5000", help="port to listen on (5000)")
     action.add_argument("--auth", action="store_true", help="ask for user and password (MLflow's basic auth)")
     action.add_argument(
-        "--allowed-hosts", type=_names, default=(), metavar="NAME[,NAME]", help="names by which others reach it"
+        "--allowed-hosts", type=_names, default=(), metavar="NAME[,NAME]", help="host names that clients use"
     )
 
 

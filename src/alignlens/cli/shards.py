@@ -16,7 +16,9 @@ _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 def add_shards(parser: argparse.ArgumentParser, part: str, metavar: str) -> argparse._ArgumentGroup:
     """Adds --shard and --gather and returns their group; ``part`` says what a part leaves behind."""
-    group = parser.add_argument_group("in parts, for several machines; together they are the bytes of one run")
+    group = parser.add_argument_group(
+        "in parts, for several machines; put together, they equal the output of one run byte for byte"
+    )
     group.add_argument("--shard", default="1/1", metavar="K/N", help="only part K of N, counted from 1")
     group.add_argument("--gather", nargs="+", type=Path, metavar=metavar, help=f"put the {part} of all parts together")
     return group
@@ -34,7 +36,7 @@ def check_gathering(args: argparse.Namespace, work: tuple[str, ...], optional: t
     """Raises unless the options of the work itself are given for a part, and left out for gathering."""
     given = [f"--{name}" for name in (*work, *optional) if getattr(args, name) is not None]
     if args.gather and given:
-        raise ConfigError(f"--gather takes the parts as they are; leave out {' '.join(given)}")
+        raise ConfigError(f"--gather only puts parts together; leave out {' '.join(given)}")
     missing = [f"--{name}" for name in work if f"--{name}" not in given]
     if not args.gather and missing:
-        raise ConfigError(f"{', '.join(missing)} missing; only --gather does without")
+        raise ConfigError(f"{', '.join(missing)} missing (only --gather works without)")

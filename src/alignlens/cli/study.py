@@ -30,14 +30,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     told = "; ".join(f"{name}: {study.about}" for name, study in known.items())
     parser.add_argument("study", choices=known, help=told)
     parser.add_argument("--results", type=Path, required=True, metavar="DIR", help="results folder of a preset")
-    parser.add_argument("--manifest", type=Path, metavar="FILE", help="the files to read (default: see below)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where it all goes (default: RESULTS/STUDY)")
+    parser.add_argument(
+        "--manifest", type=Path, metavar="FILE", help="manifest of the files to read (default: see below)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for all output (default: RESULTS/STUDY)")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     add_about(parser)
     parser.epilog = (
         f"example:\n  alignlens study {next(iter(known))} --results results/demo\n\n"
-        "Reads what the pipeline made last for this study (RESULTS/STUDY/manifest.json names the files); in a folder\n"
-        "of another making, the scores of all models and aligners. What is missing is named as missing.\n"
+        "Reads what the last pipeline run made for this study (RESULTS/STUDY/manifest.json lists the files). Without\n"
+        "that file, reads the scores of all models and aligners. The page names what is missing.\n"
         "The journal is OUT/study.journal.jsonl unless --journal says otherwise."
     )
 
@@ -62,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
         results = read_results(manifest)
         study = study_of(args.study)
         if study.needs_gold and not results.datasets:
-            raise InputError("no scores below this folder.", args.results, advice="Run the pipeline first.")
+            raise InputError("no scores in this folder.", args.results, advice="Run the pipeline first.")
         built = study.build(results, out)
         _write_claims(study, out, preset, built)
         summary = _summary(study, out, results, built)

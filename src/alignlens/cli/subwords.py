@@ -39,9 +39,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--target", type=Path, required=True, metavar="FILE")
     train.add_argument("--kind", choices=KINDS, default=BpeSettings.kind, help="one model or two")
     train.add_argument(
-        "--vocab", type=count(VOCABULARY), required=True, metavar="N", help="pieces per model, all included"
+        "--vocab", type=count(VOCABULARY), required=True, metavar="N", help="pieces per model, special ones included"
     )
-    train.add_argument("--no-dummy-prefix", action="store_true", help="no word-start mark on the first piece of a line")
+    train.add_argument(
+        "--no-dummy-prefix", action="store_true", help="put no word-start mark on the first piece of a line"
+    )
     train.add_argument(
         "--coverage",
         type=real(COVERAGE),
@@ -58,9 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     segment = verbs.add_parser("segment", help="split a file into pieces")
     segment.add_argument("--model", type=Path, required=True, metavar="FILE")
     segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
-    segment.add_argument("--out", type=Path, required=True, metavar="FILE", help="pieces, one line per line")
-    segment.add_argument("--out-words", type=Path, metavar="FILE", help="the word index of every piece")
-    segment.add_argument("--tokens", type=Path, metavar="DIR", help="also the ids, as a token store for models")
+    segment.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="file for the pieces, one line per input line"
+    )
+    segment.add_argument("--out-words", type=Path, metavar="FILE", help="file for the word index of every piece")
+    segment.add_argument("--tokens", type=Path, metavar="DIR", help="also write the ids, as a token store for models")
     add_about(segment)
 
 

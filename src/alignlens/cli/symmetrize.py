@@ -33,10 +33,14 @@ _SENTENCES_AT_ONCE = 100_000
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("--forward", metavar="FILE", help="links of the source-target model (i-j, i = source)")
-    parser.add_argument("--reverse", metavar="FILE", help="links of the target-source model, also as source-target")
-    parser.add_argument("--forward-dir", type=Path, metavar="DIR", help="many of them: every X.pharaoh of a folder")
-    parser.add_argument("--reverse-dir", type=Path, metavar="DIR", help="the same files of the target-source model")
-    parser.add_argument("--flip-reverse", action="store_true", help="reverse links are target-source: turn them round")
+    parser.add_argument(
+        "--reverse", metavar="FILE", help="links of the target-source model, also written source-target"
+    )
+    parser.add_argument("--forward-dir", type=Path, metavar="DIR", help="folder of such links: every X.pharaoh in it")
+    parser.add_argument(
+        "--reverse-dir", type=Path, metavar="DIR", help="folder with the same files of the target-source model"
+    )
+    parser.add_argument("--flip-reverse", action="store_true", help="reverse links are target-source: turn them around")
     parser.add_argument(
         "--method", required=True, nargs="+", choices=SYMMETRIZATIONS, metavar="M", help=", ".join(SYMMETRIZATIONS)
     )
@@ -50,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  alignlens symmetrize --forward de-en.pharaoh --reverse en-de.pharaoh --method grow-diag-final-and"
         "\n  alignlens symmetrize --forward-dir de-en --reverse-dir en-de --method grow-diag-lilt --out-dir bidir"
-        "\n\nnames ending in -lilt demand both words free (see docs/conventions.md)"
+        "\n\nMethods ending in -lilt add a final link only if both words are free (see docs/conventions.md)."
     )
 
 
@@ -127,7 +131,9 @@ def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
     names = [{path.name for path in links_files(folder)} for folder in (forward, reverse)]
     if alone := sorted(names[0] ^ names[1]):
         missing = (reverse if alone[0] in names[0] else forward) / alone[0]
-        raise InputError("no such file, but the other direction has it.", missing, advice="Extract both alike.")
+        raise InputError(
+            "is missing, but the other direction has it.", missing, advice="Extract both with the same options."
+        )
     return [(forward / name, reverse / name) for name in sorted(names[0])]
 
 
@@ -138,7 +144,9 @@ def _lengths(args: argparse.Namespace) -> Lengths | None:
         reverse = (reverse[1], reverse[0])
     if forward is not None and reverse is not None and forward != reverse:
         raise InputError(
-            f"links of other sentences than {args.forward_dir}.", args.reverse_dir, advice="Extract both alike."
+            f"has links for other sentences than {args.forward_dir}.",
+            args.reverse_dir,
+            advice="Extract both with the same options.",
         )
     return forward or reverse
 

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=", ".join(TASKS))
     parser.add_argument(
-        "--settings", default="{}", metavar="JSON", help="what differs from the published sizes (docs/toys.md)"
+        "--settings", default="{}", metavar="JSON", help="JSON with changes to the published sizes (docs/toys.md)"
     )
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
     parser.add_argument(
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_about(parser)
     parser.epilog = (
-        "Ctrl-C and SIGTERM finish the update, save and exit; the same command goes on, also after kill -9.\n\n"
+        "Ctrl-C and SIGTERM finish the update, save and exit. The same command continues, even after kill -9.\n\n"
         'example:\n  alignlens toy permutation --settings \'{"words": 10, "hidden": 64, "dim": 64, "seeds": 6}\' \\\n'
         "      --work permutation.work --out permutation.json"
     )

@@ -27,12 +27,12 @@ The store is --uri, else MLFLOW_TRACKING_URI, else results/mlflow.db.
 'alignlens track ACTION --help' explains an action."""
 _ACTIONS = {
     "sync": (
-        "Make the MLflow store say what the journals say; a second time changes nothing. "
-        "A store that cannot be reached gives a warning, not a failure.",
+        "Bring the MLflow store up to date with the journals; doing it twice changes nothing. "
+        "If the store cannot be reached, that is a warning, not a failure.",
         "alignlens track sync --uri http://localhost:5000",
     ),
     "rebuild": (
-        "Make the MLflow store anew from all journals. A SQLite file is kept as mlflow.db.bak; "
+        "Rebuild the MLflow store from all journals. A SQLite file is kept as mlflow.db.bak; "
         "on a server the runs of these presets are deleted and written again.",
         "alignlens track rebuild --results results",
     ),

@@ -49,13 +49,16 @@ _LIVE_AFTER_SECONDS = 120.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument(
-        "--settings", required=True, metavar="JSON", help="mapping with architecture, model, training, source_begin"
+        "--settings", required=True, metavar="JSON", help="JSON with architecture, model, training, source_begin"
     )
     parser.add_argument("--seed", type=seed, default=1, help="seed of weights, order and dropout (default 1)")
     for name, (kind, text) in _FILES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=Path, required=True, metavar=kind, help=text)
     parser.add_argument(
-        "--start-from", type=Path, metavar="DIR", help="trained model to begin with, of the same settings and subwords"
+        "--start-from",
+        type=Path,
+        metavar="DIR",
+        help="trained model to start from, with the same settings and subwords",
     )
     parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="train on the first N pairs (default: all)")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="resumable state; removed at the end")
@@ -63,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trained model")
     add_about(parser)
     parser.epilog = (
-        "Ctrl-C and SIGTERM finish the update, save and exit; the same command goes on, also after kill -9.\n\n"
+        "Ctrl-C and SIGTERM finish the update, save and exit. The same command continues, even after kill -9.\n\n"
         'example:\n  alignlens train --settings "$(cat settings.json)" --train-source train.de.tokens ... --out model\n'
         "  torchrun --nproc-per-node 4 -m alignlens train ...      # several GPUs or nodes"
     )

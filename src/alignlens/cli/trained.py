@@ -36,15 +36,17 @@ def add_model(parser: argparse.ArgumentParser, required: bool = True) -> None:
         required=required,
         metavar="DIR",
         help="folder that alignlens train wrote, or a model of the Hugging Face hub (OPUS-MT, NLLB, ...): its folder "
-        "or its name, and behind # its languages where it has several, such as #en-fr",
+        "or name, followed by # and its languages where it has several, such as #en-fr",
     )
-    parser.add_argument("--weights", default="weights", metavar="NAME", help="another checkpoint of it, e.g. best")
+    parser.add_argument("--weights", default="weights", metavar="NAME", help="another of its checkpoints, e.g. best")
 
 
 def add_reverse(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Adds the options that name the model of the other direction; ``purpose`` is when it is needed."""
     parser.add_argument("--reverse", type=Path, metavar="DIR", help=f"the model from target to source{purpose}")
-    parser.add_argument("--reverse-weights", default="weights", metavar="NAME", help="another checkpoint of that")
+    parser.add_argument(
+        "--reverse-weights", default="weights", metavar="NAME", help="another checkpoint of the reverse model"
+    )
 
 
 def add_masks(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ def add_masks(parser: argparse.ArgumentParser) -> None:
         "--masks",
         type=Path,
         metavar="DIR",
-        help="what alignlens masks wrote, for mask (default: masks beside the model)",
+        help="folder that alignlens masks wrote, for the method mask (default: masks beside the model)",
     )
 
 
@@ -78,10 +80,10 @@ def add_compute(
         type=count(BATCH_TOKENS),
         default=batch_tokens,
         metavar="N",
-        help=f"most padded tokens of a batch (default {batch_tokens})",
+        help=f"largest number of tokens in a batch, padding included (default {batch_tokens})",
     )
     group.add_argument("--threads", type=count(THREADS), metavar="N", help=threads)
-    group.add_argument("--json", action="store_true", help="print what was done as one JSON object")
+    group.add_argument("--json", action="store_true", help="print a summary as one JSON object")
 
 
 def check_compute(args: argparse.Namespace) -> None:

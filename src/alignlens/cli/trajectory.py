@@ -56,13 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that alignlens train wrote")
     # The model itself is loaded with the weights that were kept.
     parser.set_defaults(weights=_KEPT)
-    told = "updates of its snapshots (default: all); the kept weights always"
+    told = "updates of its snapshots (default: all); the final weights are always included"
     parser.add_argument("--weights", nargs="+", dest="checkpoints", metavar="NAME", help=told)
-    add_texts(parser, "whose pieces are to be explained")
+    add_texts(parser, "translation whose pieces are to be explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )
-    parser.add_argument("--bleu", metavar="TEXT", help="reference, to translate the source and measure BLEU as well")
+    parser.add_argument("--bleu", metavar="TEXT", help="reference: also translate the source and measure BLEU")
     parser.add_argument("--beam", type=count(BEAM), default=beam, metavar="N", help=f"of these (default {beam})")
     usual = TranslationSettings.bleu_tokenize
     parser.add_argument(
@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  alignlens trajectory --model model --source dev.de --target dev.en \\\n"
         "      --methods attention probe grad_input --bleu dev.en --out trajectory\n\n"
-        "Every checkpoint is kept when it is done: the same command goes on, also after kill -9.\n"
+        "Finished checkpoints are kept: the same command continues, even after kill -9.\n"
         "alignlens agreement compares trajectories."
     )
 
@@ -137,7 +137,7 @@ def _checkpoints(folder: Path, named: list[str] | None) -> dict[str, Path]:
         wanted = {weights_name(int(name)) for name in named if name != FINAL}
         if missing := sorted(wanted - set(there), key=int):
             known = ", ".join(str(int(name)) for name in chosen) or "none"
-            raise InputError(f"no snapshot of update {int(missing[0])}.", folder, advice=f"Here are: {known}.")
+            raise InputError(f"no snapshot of update {int(missing[0])}.", folder, advice=f"The model has: {known}.")
         chosen = sorted(wanted, key=int)
     return {**{name: there[name] for name in chosen}, FINAL: folder / f"{_KEPT}.safetensors"}
 

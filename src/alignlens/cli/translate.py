@@ -40,8 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_source(parser, more="; - for stdin")
     parser.add_argument("--out", default=_STANDARD, metavar="FILE", help="translations, line by line (default: stdout)")
-    parser.add_argument("--pieces", type=Path, metavar="FILE", help="also the pieces that were generated, line by line")
-    parser.add_argument("--tokens", type=Path, metavar="DIR", help="also their ids, as a token store to be explained")
+    parser.add_argument("--pieces", type=Path, metavar="FILE", help="also write the generated pieces, line by line")
+    parser.add_argument(
+        "--tokens", type=Path, metavar="DIR", help="also write their ids, as a token store for alignlens attribute"
+    )
     search = parser.add_argument_group("beam search")
     search.add_argument(
         "--beam", type=count(BEAM), default=beam.beam, metavar="N", help=f"default {beam.beam}; 1 is greedy"
@@ -53,8 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"compare log P / length^A, the end symbol counted (default {beam.length_penalty:g})",
     )
-    search.add_argument("--n-best", type=count(BEAM), default=1, metavar="N", help="so many translations of each line")
-    draw = parser.add_argument_group("sampling, instead of beam search")
+    search.add_argument("--n-best", type=count(BEAM), default=1, metavar="N", help="write N translations of each line")
+    draw = parser.add_argument_group("sampling instead of beam search")
     draw.add_argument(
         "--samples", type=count(DRAWS), metavar="N", help="draw N translations of each line from the model"
     )
@@ -84,8 +86,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "example:\n  alignlens translate --model results/demo/models/demo/xa-xb/transformer/1/model --source text\n\n"
         "An empty line gives an empty line. Columns are separated by tabs. With several translations of a line, each\n"
         "stands on a line of its own, after the number of its source line, counted from 0.\n\n"
-        "A model may spell a word otherwise than its subwords would. What it wrote, piece by piece, is in --tokens:\n"
-        "alignlens attribute --target DIR explains that, and alignlens extract reads --pieces."
+        "A model may spell a word with other pieces than its subword model would. --tokens has the pieces it wrote:\n"
+        "alignlens attribute --target DIR explains them, and alignlens extract reads --pieces."
     )
 
 
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
     check_compute(args)
     settings = _settings(args)
     if args.json and args.out == _STANDARD:
-        raise ConfigError("--json needs --out, since the translations would go to standard output too")
+        raise ConfigError("--json needs --out: otherwise the translations would go to standard output, too")
     about = about_of(args)
     name = _STANDARD_INPUT if args.source == _STANDARD else args.source
     from alignlens.decoding.given import Given
@@ -124,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
     if result["empty_lines"]:
         _note(f"{name}: empty lines, left empty in the translation: {result['empty_lines']}")
     if result["cut_at_limit"]:
-        _note(f"translations as long as allowed, maybe cut off: {result['cut_at_limit']}")
+        _note(f"translations at the length limit, possibly cut off: {result['cut_at_limit']}")
     if args.json:
         print(json.dumps(result))
 

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int | None:
     if not address.is_server:
         if not is_loopback(args.host):
             raise ConfigError(
-                f"--host {args.host}: others could change your runs, and nobody would ask for a password. "
+                f"--host {args.host}: others could change your runs, since no password is asked for. "
                 f"Forward the port (ssh -L {port}:127.0.0.1:{port}) or use alignlens server up --auth."
             )
         check_free(args.host, port)

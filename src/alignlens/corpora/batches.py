@@ -148,9 +148,9 @@ class TrainingBatches:
         self.dropped: int = self._count_dropped()
         if self.dropped == len(source):
             raise InputError(
-                f"none of the {len(source)} pairs can be trained on: a side is empty or longer than {longest} pieces.",
+                f"none of the {len(source)} pairs can be used: all have a side that is empty or over {longest} pieces.",
                 source.folder,
-                advice="Look at the text, or raise training.longest.",
+                advice="Check the text, or raise training.longest.",
             )
 
     def __len__(self) -> int:
@@ -196,7 +196,7 @@ class TrainingBatches:
         return InputError(
             f"has no batch {position.batch} in window {position.window} of epoch {position.epoch}.",
             self._source.folder,
-            advice="The position is of other data or other settings; start the training anew.",
+            advice="The saved position belongs to other data or settings; start the training from scratch.",
         )
 
     def _windows(self) -> int:

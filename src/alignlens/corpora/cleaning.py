@@ -121,7 +121,7 @@ def check_separator(line: str, path: Path | str, number: int) -> None:
     """Raises if the line holds the mark that separates the sides of a pair in aligner input."""
     if SEPARATOR in line:
         raise InputError(
-            f"{SEPARATOR!r} inside a sentence.", path, number, "Aligners take it for the end of a side; replace it."
+            f"{SEPARATOR!r} inside a sentence.", path, number, "Aligners read it as the end of a side; replace it."
         )
 
 

@@ -32,16 +32,18 @@ class DataFile:
     url: str | None = setting(None, "Public address.", pattern="^https?://[!-~]+$")
     sha256: str | None = setting(
         None,
-        "SHA-256 of what the url gives; null where it is not known (then it is printed, not verified).",
+        "SHA-256 of the download; null if it is not known (then it is printed, not verified).",
         pattern=_SHA256,
     )
-    bytes: int | None = setting(None, "Size of what the url gives, where known.", Limits(1, 10**15))
+    bytes: int | None = setting(None, "Size of the download, if known.", Limits(1, 10**15))
     member: str | tuple[str, ...] = setting(
-        (), 'Files inside the archive (tar, tgz, zip), concatenated; "*" matches, in order of name.', minItems=1
+        (),
+        'Files inside the archive (tar, tgz, zip), concatenated; "*" is a wildcard, matches sorted by name.',
+        minItems=1,
     )
     list_column: int | None = setting(
         None,
-        "Take the member for a table of file names and read those in this column instead, in its order.",
+        "The member is a table of file names: read the files named in this column instead, in order.",
         Limits(1, 1000),
     )
     list_folder: str = setting("", "Folder of the archive that holds the files of list_column.")
@@ -49,7 +51,7 @@ class DataFile:
     markup: Literal["none", "snum", "seg", "ted", "tree"] = setting(
         "none",
         "none; snum: <s snum=1> text </s>; seg: only <seg> lines; ted: IWSLT talks without their headers; "
-        "tree: a labelled tree a line, read as the label of its root, a tab and its words.",
+        "tree: one labelled tree per line, read as the label of its root, a tab and its words.",
     )
     skip_blank: bool = setting(False, "Leave out blank lines.")
 
@@ -73,5 +75,5 @@ class DataFile:
 class PartOfTrain:
     """A split taken out of the training text: its last pairs, or every n-th."""
 
-    last: int | None = setting(None, "Take the last so many pairs of train.", PAIRS, type="integer")
+    last: int | None = setting(None, "Take this many pairs from the end of train.", PAIRS, type="integer")
     every: int | None = setting(None, "Take every n-th pair of train.", PAIRS._replace(least=2), type="integer")

@@ -109,7 +109,7 @@ def _transfer(url: str, part: Path, size: int | None) -> None:
             if (error.headers.get("Content-Range") or "").endswith(f"*/{have}"):
                 return  # Nothing is missing: the last attempt ended between the last byte and the rename.
             _forget(part)
-            raise _Interrupted("the part on disk does not fit") from None
+            raise _Interrupted("the partial file on disk does not match") from None
         if error.code >= 500 or error.code == 429:
             raise _Interrupted(f"HTTP {error.code} {error.reason}") from None
         raise InputError(
@@ -120,7 +120,7 @@ def _transfer(url: str, part: Path, size: int | None) -> None:
     except urllib.error.URLError as error:
         raise _Interrupted(str(error.reason)) from None
     except (ValueError, UnicodeError) as error:
-        raise InputError(f"no address that can be fetched ({error}).", url, advice="Check url.") from None
+        raise InputError(f"not an address that can be downloaded ({error}).", url, advice="Check url.") from None
     except (ConnectionError, TimeoutError, ssl.SSLError, http.client.HTTPException) as error:
         raise _Interrupted(str(error) or type(error).__name__) from None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MIRROR_VARIABLE = "ALIGNLENS_MIRROR"
 DEFAULT_CACHE = Path("results/cache")
 
-_FETCH_AGAIN = "Make it again with: alignlens data fetch."
+_FETCH_AGAIN = "Recreate it with: alignlens data fetch."
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Places:
         name = mirror or os.environ.get(MIRROR_VARIABLE) or None
         if name is not None and not Path(name).is_dir():
             said = "--mirror" if mirror else MIRROR_VARIABLE
-            raise ConfigError(f"{said}: {name} is no directory; give the directory that holds the mirror, or none")
+            raise ConfigError(f"{said}: {name} is not a directory; give the directory that holds the mirror, or none")
         return cls(Path(name) if name else None, Path(cache) if cache else DEFAULT_CACHE)
 
 
@@ -124,7 +124,7 @@ class Verified:
             download(file.url, path, file.sha256, file.bytes)
         self._verify(path, file.sha256, "Remove it and fetch again.")
         if file.sha256 is None:
-            _log.warning("%s: sha256 %s, not verified (none is on record)", path, self._sum(path))
+            _log.warning("%s: sha256 %s, not verified (no checksum is on record)", path, self._sum(path))
         return path
 
     def _verify(self, path: Path, expected: str | None, advice: str) -> Path:
@@ -155,7 +155,7 @@ def read_manifest(path: Path | str, dataset: Declared) -> Mapping[str, str]:
         raise InputError(f"not the manifest of {dataset.name}.", path, advice=_FETCH_AGAIN)
     for role, found in manifest.items():
         if not isinstance(found, str) or not _is_file(found):
-            raise InputError(f"{role} is {str(found)[:200]!r}, which is no file.", path, advice=_FETCH_AGAIN)
+            raise InputError(f"{role} is {str(found)[:200]!r}, which is not a file.", path, advice=_FETCH_AGAIN)
     return manifest
 
 

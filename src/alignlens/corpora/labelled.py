@@ -29,11 +29,13 @@ class KeywordSettings:
     ambiguous: int = setting(6, "Words that are keywords of both classes.", Limits(0, 10_000))
     min_words: int = setting(8, "Shortest text.", Limits(2, 10_000))
     max_words: int = setting(20, "Longest text.", Limits(2, 10_000))
-    max_keywords: int = setting(3, "Most keywords of its own class that a text has; it has at least one.", _TYPES)
-    noise: float = setting(
-        0.15, "That a text also has a keyword of the other class, if it has two of its own.", _CHANCE
+    max_keywords: int = setting(
+        3, "Largest number of keywords of its own class in a text; it has at least one.", _TYPES
     )
-    ambiguity: float = setting(0.3, "That a text has an ambiguous word.", _CHANCE)
+    noise: float = setting(
+        0.15, "Chance that a text also has a keyword of the other class, if it has two of its own.", _CHANCE
+    )
+    ambiguity: float = setting(0.3, "Chance that a text has an ambiguous word.", _CHANCE)
 
     def __post_init__(self) -> None:
         if self.min_words > self.max_words:
@@ -52,7 +54,7 @@ class LabelledFile:
     """A table of labels and texts; or, with a label, a text a line, all of them with that label."""
 
     file: DataFile = setting(REQUIRED, "The file.")
-    label: str | None = setting(None, "Label of all lines of the file, which then are texts.", minLength=1)
+    label: str | None = setting(None, "Label of every line of the file, which then holds texts only.", minLength=1)
 
 
 @dataclass(frozen=True)
@@ -62,21 +64,21 @@ class LabelledSet:
     name: str
     task: Literal["classification"] = setting(REQUIRED, "What sets these entries apart from bitexts.")
     kind: Literal["synthetic", "download", "files"] = setting(
-        REQUIRED, "synthetic: made here from settings; download: from a mirror or public urls; files: your own files."
+        REQUIRED, "synthetic: generated from settings; download: from a mirror or public urls; files: your own files."
     )
-    description: str = setting("", "What the texts are, in a sentence.")
+    description: str = setting("", "The texts, described in one sentence.")
     licence: str = setting("unknown", "Terms of use, short enough for a table.")
-    origin: str = setting("", "Where the data publicly comes from.")
+    origin: str = setting("", "Public origin of the data.")
     cite: str = setting("", "What to cite.")
     available: str = setting(
         "", "How to get a file that cannot be downloaded (registration, form) and where to put it."
     )
     sizes: dict[str, int] = setting(
-        {}, "Texts per split as prepared, where known.", Limits(1, 10**12), keys=LABELLED_SPLITS
+        {}, "Texts per split as prepared, if known.", Limits(1, 10**12), keys=LABELLED_SPLITS
     )
     words: dict[str, float] = setting(
         {},
-        "Words of a typical text per split, where known; only alignlens plan reads it.",
+        "Words of a typical text per split, if known; only alignlens plan reads it.",
         Limits(0, 1_000_000, above=True),
         keys=LABELLED_SPLITS,
     )
@@ -85,26 +87,26 @@ class LabelledSet:
     left_out: tuple[str, ...] = setting((), "Labels of texts to leave out; any other label is an error.")
     format: Literal["tsv", "csv"] = setting(
         "tsv",
-        "tsv: a tab between columns, quotes are text; csv: commas and quotes, and a backslash with an n is a blank.",
+        "tsv: tabs between columns, quotes are text; csv: commas and quotes, and backslash n is read as a blank.",
     )
     header: bool = setting(True, "Whether the first line has the names of the columns.")
     label_column: str | int = setting("label", "Column of the label, by name or counted from 1.", _COLUMN)
     text_column: str | int | tuple[str | int, ...] = setting(
-        "text", "Column of the text, likewise; of several columns, the text is all of them.", _COLUMN
+        "text", "Column of the text, likewise; several columns make up the text together.", _COLUMN
     )
     leave_out_empty: bool = setting(False, "Leave out texts without words, which are an error otherwise.")
     lowercase: bool = setting(True, "Lower-case the texts.")
     tokenise: bool = setting(False, "Split punctuation off words in raw text.")
-    max_words: int | None = setting(None, "Leave out texts of more words; null for none.", PAIRS)
+    max_words: int | None = setting(None, "Leave out texts with more words than this; null for no limit.", PAIRS)
     max_train: int | None = setting(
-        None, "Use only so many training texts, evenly spaced over all of them; null for all.", PAIRS
+        None, "Use only this many training texts, evenly spaced over all of them; null for all.", PAIRS
     )
-    max_dev: int = setting(4000, "Use at most so many dev texts, likewise.", PAIRS)
+    max_dev: int = setting(4000, "Use at most this many dev texts, likewise.", PAIRS)
     settings: KeywordSettings | None = setting(None, "Settings of generated texts (kind synthetic only).")
     train: tuple[LabelledFile, ...] = setting((), "Parts of the training text, concatenated in this order.")
     dev: tuple[LabelledFile, ...] | PartOfTrain | None = setting(
         None,
-        "What models are measured on, usually the published test text; or the part of train that becomes it.",
+        "Text to measure models on, usually the published test text; or the part of train to use for it.",
     )
     declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The entry as it stands in the file."""
@@ -129,7 +131,9 @@ def check_labelled(entry: LabelledSet, where: str) -> None:
     """Raises for what does not go together."""
     if entry.kind == "synthetic":
         if entry.files() or entry.dev or entry.positive or entry.negative:
-            raise ConfigError(f"{where}: kind synthetic makes its own texts; remove train, dev, positive and negative")
+            raise ConfigError(
+                f"{where}: kind synthetic generates its own texts; remove train, dev, positive and negative"
+            )
         return
     if entry.settings is not None:
         raise ConfigError(f"{where}.settings: only kind synthetic has settings")
@@ -140,10 +144,10 @@ def check_labelled(entry: LabelledSet, where: str) -> None:
         raise ConfigError(f"{where}: give the labels of both classes, positive and negative")
     for label in labels:
         if labels.count(label) > 1:
-            raise ConfigError(f"{where}: the label {label!r} stands there twice; it can mean one thing only")
+            raise ConfigError(f"{where}: the label {label!r} appears twice; it can mean one thing only")
     columns = [entry.label_column, *entry.text_columns]
     if not entry.header and any(isinstance(column, str) for column in columns):
-        raise ConfigError(f"{where}: without a header, label_column and text_column are numbers")
+        raise ConfigError(f"{where}: without a header, label_column and text_column must be numbers")
     for role, part in entry.parts().items():
         if part.label is not None and part.label not in labels:
             raise ConfigError(f"{where}.{role}.label: {part.label!r} is neither positive, negative nor left_out")

@@ -71,12 +71,12 @@ def _check_place(directory: Path, read: Iterable[Path | str]) -> None:
     there = [directory / name for name in (*_NAMES, REPORT) if (directory / name).exists()]
     for path in there:
         if any(path.samefile(given) for given in read):
-            raise InputError("is read, and would be overwritten.", path, advice="Choose another folder with --out.")
+            raise InputError("is an input and would be overwritten.", path, advice="Choose another folder with --out.")
     # A preparation that was killed while its files moved has left its stage, or their checksums.
     ours = (directory / REPORT).is_file() or (directory / _STAGE).is_dir() or all(sidecar(p).is_file() for p in there)
     if there and not ours:
         raise InputError(
-            f"exists, and {REPORT} is not beside it: it was not prepared here and would be replaced.",
+            f"exists, and {REPORT} is not beside it: alignlens did not prepare it, and it would be replaced.",
             there[0],
             advice="Choose another folder with --out.",
         )
@@ -142,7 +142,7 @@ def _prepare_text(
     cleaned = clean_pairs(source, target, settings.cleaning, _zipped(splits.get("test")))
     if not cleaned.source:
         raise InputError(
-            f"no pair of {len(source)} is left after cleaning ({cleaned.dropped}).",
+            f"none of {len(source)} pairs is left after cleaning ({cleaned.dropped}).",
             first,
             advice="Check the text, or loosen the cleaning settings.",
         )
@@ -205,7 +205,7 @@ def _take(pairs: Pairs, part: PartOfTrain, path: str, split: str) -> tuple[Pairs
         taken = range(step - 1, total, step)
     if len(taken) == 0 or len(taken) >= total:
         raise InputError(
-            f"{total} pairs are too few to take {split} out of.", path, advice=f"Give more text or a smaller {split}."
+            f"{total} pairs are too few to split off {split}.", path, advice=f"Give more text or a smaller {split}."
         )
     chosen = set(taken)
     stay = [number for number in range(total) if number not in chosen]

@@ -43,7 +43,8 @@ class GoldFile:
     file: DataFile = setting(REQUIRED, "The file.")
     base: Literal[0, 1] = setting(REQUIRED, "Number of the first word of a sentence in this file.")
     format: Literal["pharaoh", "naacl"] = setting(
-        REQUIRED, "pharaoh: a line per pair, i-j sure, ipj or i?j possible; naacl: a line per link, sentence i j S|P."
+        REQUIRED,
+        "pharaoh: one line per pair, i-j sure, ipj or i?j possible; naacl: one line per link, sentence i j S|P.",
     )
 
 
@@ -53,26 +54,26 @@ class Dataset:
 
     name: str
     kind: Literal["synthetic", "download", "files"] = setting(
-        REQUIRED, "synthetic: made here from settings; download: from a mirror or public urls; files: your own files."
+        REQUIRED, "synthetic: generated from settings; download: from a mirror or public urls; files: your own files."
     )
     pair: tuple[str, str] = setting(
         REQUIRED,
         "Language codes of the source and the target side.",
         items={"type": "string", "format": "language-code"},
     )
-    description: str = setting("", "What the dataset is, in a sentence.")
+    description: str = setting("", "The dataset, described in one sentence.")
     licence: str = setting("unknown", "Terms of use, short enough for a table.")
-    origin: str = setting("", "Where the data publicly comes from.")
+    origin: str = setting("", "Public origin of the data.")
     cite: str = setting("", "What to cite.")
     available: str = setting(
         "", "How to get a file that cannot be downloaded (registration, form) and where to put it."
     )
     sizes: dict[str, int] = setting(
-        {}, "Sentence pairs per split before cleaning, where known.", Limits(1, 10**12), keys=SPLITS
+        {}, "Sentence pairs per split before cleaning, if known.", Limits(1, 10**12), keys=SPLITS
     )
     words: dict[str, float] = setting(
         {},
-        "Words of a typical sentence per split, mean of both sides, where known; only alignlens plan reads it.",
+        "Words of a typical sentence per split, mean of both sides, if known; only alignlens plan reads it.",
         Limits(0, 1_000_000, above=True),
         keys=SPLITS,
     )
@@ -87,13 +88,11 @@ class Dataset:
     train: tuple[TextPair, ...] = setting((), "Parts of the training text, concatenated in this order.")
     dev: TextPair | PartOfTrain | None = setting(
         None,
-        "Development text, or the part of train that becomes it after cleaning, by default the last 1000 pairs (not "
+        "Development text, or the part of train to use for it after cleaning, by default the last 1000 pairs (not "
         "for kind synthetic).",
         type="object",
     )
-    test: TextPair | PartOfTrain | None = setting(
-        None, "Test text, or the part of train that becomes it after cleaning."
-    )
+    test: TextPair | PartOfTrain | None = setting(None, "Test text, or the part of train to use for it after cleaning.")
     gold: GoldFile | None = setting(None, "Gold links of the test text.")
     dev_gold: GoldFile | None = setting(None, "Gold links of the development text.")
     declared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -221,11 +220,11 @@ def _check(dataset: Dataset, where: str) -> None:
     """Raises for what does not go together."""
     kind = dataset.kind
     if dataset.pair[0] == dataset.pair[1]:
-        raise ConfigError(f"{where}.pair: {dataset.pair[0]} twice; both directions would have the same name")
+        raise ConfigError(f"{where}.pair: {dataset.pair[0]} is given twice; both directions would have the same name")
     _check_files(dataset, where)
     if kind == "synthetic":
         if dataset.files() or dataset.dev or dataset.test:
-            raise ConfigError(f"{where}: kind synthetic makes its own files; remove train, dev, test and gold")
+            raise ConfigError(f"{where}: kind synthetic generates its own files; remove train, dev, test and gold")
         return
     if dataset.settings is not None:
         raise ConfigError(f"{where}.settings: only kind synthetic has settings")

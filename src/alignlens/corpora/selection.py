@@ -39,7 +39,7 @@ class Selection:
         if not self.exchanged:
             return chosen, chosen
         if len(chosen) < 2:
-            raise ConfigError("one pair alone has no other partner. Choose more pairs, or do not exchange them.")
+            raise ConfigError("a single pair has no other partner. Choose more pairs, or do not exchange partners.")
         partners = np.empty_like(chosen)
         order = rng.permutation(len(chosen))
         partners[order] = chosen[np.roll(order, -1)]  # one circle of all pairs: nobody keeps his own
@@ -48,7 +48,7 @@ class Selection:
     def _of_length(self, lengths: NDArray[np.integer[Any]]) -> Places:
         everything = np.arange(self.skip, len(lengths), dtype=np.int64)
         if self.skip and not len(everything):
-            raise ConfigError(f"there are {len(lengths)} pairs, and the first {self.skip} are left out.")
+            raise ConfigError(f"no pair is left: there are {len(lengths)}, and the first {self.skip} are left out.")
         if self.lengths is None or not len(lengths):
             return everything
         kinds, counts = np.unique(lengths[self.skip :], axis=0, return_counts=True)

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 class CleaningSettings:
     """Limits for training pairs."""
 
-    max_words: int = setting(100, "Longest sentence kept, in words.", Limits(1, 200), "HMM and IBM4 take no more")
-    max_ratio: float = setting(
-        9.0, "Largest ratio of the two sides' lengths kept.", Limits(1, 1000), "no pair of sentences has more"
+    max_words: int = setting(
+        100, "Longest sentence kept, in words.", Limits(1, 200), "HMM and IBM4 take no longer sentences"
     )
-    drop_duplicates: bool = setting(True, "Keep only the first of equal pairs.")
+    max_ratio: float = setting(
+        9.0, "Largest ratio of the two sides' lengths kept.", Limits(1, 1000), "no sentence pair has a larger one"
+    )
+    drop_duplicates: bool = setting(True, "Keep only the first of identical pairs.")
     drop_test_overlap: bool = setting(True, "Drop training pairs that occur in the test or dev text.")
 
 
@@ -36,7 +38,7 @@ class PrepareSettings:
         None,
         "Use only this many training pairs, the first ones left after cleaning; null for all.",
         PAIRS,
-        "more than the largest corpora have",
+        "the largest corpora are smaller",
     )
 
     @classmethod

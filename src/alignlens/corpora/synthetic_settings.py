@@ -24,30 +24,34 @@ class SyntheticSettings:
     vocabulary: int = setting(140, "Content lemmas of the source language.", Limits(40, 20_000))
     min_words: int = setting(4, "Shortest source sentence, punctuation included.", Limits(3, 40))
     max_words: int = setting(18, "Longest source sentence, punctuation included.", Limits(6, 40))
-    reordering: float = setting(0.7, "That an adjective or a verb stands where the target would not have it.", _CHANCE)
+    reordering: float = setting(
+        0.7, "Chance that an adjective or verb stands where the target would not have it.", _CHANCE
+    )
     long_moves: float = setting(
-        0.35, "That a time word or a subordinate clause stands at the end, though the target begins with it.", _CHANCE
+        0.35,
+        "Chance that a time word or a subordinate clause stands at the end, though the target begins with it.",
+        _CHANCE,
     )
     untranslated: float = setting(
-        0.2, "That a sentence holds a politeness particle, which the target leaves out.", _CHANCE
+        0.2, "Chance that a sentence holds a politeness particle, which the target leaves out.", _CHANCE
     )
-    insertions: float = setting(0.05, "That the target holds a particle that nothing in the source caused.", _CHANCE)
-    two_words: float = setting(0.12, "That a noun or verb is of the kind the target says in two words.", _CHANCE)
+    insertions: float = setting(0.05, "Chance of a target particle that nothing in the source caused.", _CHANCE)
+    two_words: float = setting(0.12, "Chance that the target says a noun or verb in two words.", _CHANCE)
     merging: float = setting(
-        0.12, "That a noun is a compound or a verb has a particle: two source words for one target word.", _CHANCE
+        0.12,
+        "Chance that a noun is a compound or a verb has a particle: two source words for one target word.",
+        _CHANCE,
     )
-    ambiguity: float = setting(
-        0.15, "That a noun or verb is of the kind whose translation another word selects.", _CHANCE
-    )
-    repetition: float = setting(0.45, "That a phrase repeats a noun of the same sentence.", _CHANCE)
-    adjectives: float = setting(0.3, "That a phrase has an adjective.", _CHANCE)
-    places: float = setting(0.3, "That a clause has a prepositional phrase.", _CHANCE)
-    adverbs: float = setting(0.25, "That a clause has a manner adverb, and apart from that a time word.", _CHANCE)
-    negation: float = setting(0.12, "That a clause is negated.", _CHANCE)
+    ambiguity: float = setting(0.15, "Chance that another word selects the translation of a noun or verb.", _CHANCE)
+    repetition: float = setting(0.45, "Chance that a phrase repeats a noun of the same sentence.", _CHANCE)
+    adjectives: float = setting(0.3, "Chance that a phrase has an adjective.", _CHANCE)
+    places: float = setting(0.3, "Chance that a clause has a prepositional phrase.", _CHANCE)
+    adverbs: float = setting(0.25, "Chance of a manner adverb in a clause, and separately of a time word.", _CHANCE)
+    negation: float = setting(0.12, "Chance that a clause is negated.", _CHANCE)
     pronouns: float = setting(
-        0.15, "That the subject is a pronoun, which only shows in the target verb's ending.", _CHANCE
+        0.15, "Chance that the subject is a pronoun, which only shows in the target verb's ending.", _CHANCE
     )
-    second_clause: float = setting(0.3, "That a sentence has a coordinate or subordinate clause.", _CHANCE)
+    second_clause: float = setting(0.3, "Chance that a sentence has a coordinate or subordinate clause.", _CHANCE)
 
     def __post_init__(self) -> None:
         if self.min_words > self.max_words:

@@ -38,7 +38,7 @@ KIND = "token store"
 _FORMAT, _VERSION = "alignlens tokens", 2
 _DESCRIPTION = "store.json"
 _OFFSET_TYPE = np.dtype("<i8")
-_ADVICE = "Delete it and make it again with: alignlens subwords segment --tokens, or run the pipeline again."
+_ADVICE = "Delete it and recreate it with: alignlens subwords segment --tokens, or run the pipeline again."
 _WRITTEN_AT_ONCE = 1 << 18  # ids
 _LARGEST_MAP_BYTES = 1 << 25
 
@@ -161,7 +161,7 @@ class TokenStore:
             raise IndexError(f"sentences {chosen.min()} to {chosen.max()} of a store of {self._sentences}")
         starts, stops = self._offsets.ranges(chosen, chosen + 2).reshape(-1, 2).T
         if len(chosen) and (starts.min() < 0 or stops.max() > self.tokens or (stops < starts).any()):
-            raise InputError("damaged: offsets that are not in order.", self.folder / "offsets.bin", advice=_ADVICE)
+            raise InputError("damaged: its offsets are not in order.", self.folder / "offsets.bin", advice=_ADVICE)
         return starts, stops
 
 
@@ -228,7 +228,9 @@ class TokenWriter:
         if wrong.any():
             place = int(np.argmax(wrong))
             sentence = self.sentences + int(np.searchsorted(ends, place, side="right"))
-            raise ValueError(f"sentence {sentence}: {ids[place]} is no piece of a vocabulary of {self.vocabulary_size}")
+            raise ValueError(
+                f"sentence {sentence}: {ids[place]} is not a piece of a vocabulary of {self.vocabulary_size}"
+            )
         self._write("ids", ids.astype(self._type))
         self._write("offsets", (self.tokens + ends).astype(_OFFSET_TYPE))
         self.sentences += len(lengths)
@@ -258,5 +260,5 @@ def _described(folder: Path) -> dict[str, Any]:
     path = folder / _DESCRIPTION
     found = read_json(path, _ADVICE)
     if found.get("format") != _FORMAT or found.get("version") != _VERSION:
-        raise InputError(f"not {_FORMAT} in version {_VERSION}.", path, advice=_ADVICE)
+        raise InputError(f"not in the format {_FORMAT}, version {_VERSION}.", path, advice=_ADVICE)
     return found

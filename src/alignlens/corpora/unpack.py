@@ -76,8 +76,12 @@ def unpack(path: Path, file: DataFile, target: Path) -> None:
 
 def _damaged(error: Exception, path: Path) -> InputError:
     if isinstance(error, RuntimeError):  # how zipfile tells encryption and methods that it does not know
-        return InputError(f"cannot be unpacked ({_short(error)}).", path, advice="Unpack and pack it again, plainly.")
-    return InputError(f"truncated or damaged archive, or none at all ({_short(error)}).", path, advice=_AGAIN)
+        return InputError(
+            f"cannot be unpacked ({_short(error)}).",
+            path,
+            advice="Repack it without encryption, with a common compression method.",
+        )
+    return InputError(f"truncated or damaged, or not an archive ({_short(error)}).", path, advice=_AGAIN)
 
 
 def _short(error: Exception) -> str:
@@ -101,7 +105,7 @@ class _Room:
         self._left -= count
         if self._left < 0:
             raise InputError(
-                f"holds more than {self._most:,} bytes: it would fill the disk, or is no text.",
+                f"holds more than {self._most:,} bytes: it would fill the disk, or is not text.",
                 self._path,
                 advice="Check where it comes from, or make room.",
             )
@@ -186,9 +190,9 @@ def _matching(names: Iterable[str], others: set[str], patterns: Sequence[str], p
             raise InputError(f"no member {pattern!r}{nearest(pattern, counts)}.", path, advice="Check member.")
         for name in found:
             if name in others:
-                raise InputError(f"member {name!r} is a link or a device, no file.", path, advice="Check member.")
+                raise InputError(f"member {name!r} is a link or a device, not a file.", path, advice="Check member.")
             if counts[name] > 1:
-                raise InputError(f"member {name!r} is there {counts[name]} times.", path, advice="Pack it again.")
+                raise InputError(f"member {name!r} appears {counts[name]} times.", path, advice="Pack it again.")
             yield name
 
 

@@ -150,7 +150,7 @@ class _Finished:
     def best(self) -> list[list[Hypothesis]]:
         """Returns those wanted of each sentence, best first."""
         if not all(self._found):
-            raise ToolError("the model gives the end symbol no probability at all; no translation can end.")
+            raise ToolError("the model gives the end symbol no probability at all, so no translation can end.")
         return [self._ranked(found) for found in self._found]
 
     def _ranked(self, found: list[Hypothesis]) -> list[Hypothesis]:

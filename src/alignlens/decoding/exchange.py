@@ -24,7 +24,7 @@ EXPORTED = "exported model"
 def import_model(trained: TrainedModel, out: Path) -> None:
     """Writes the model folder of a model from elsewhere, with its subwords and the pieces of their ids."""
     if not is_foreign(trained.folder):
-        raise ConfigError(f"{trained.folder}: a model of alignlens already; there is nothing to import.")
+        raise ConfigError(f"{trained.folder}: is an alignlens model already; there is nothing to import.")
     with atomic_directory(out, KIND) as made:
         for side, segmenter in (("source", trained.source), ("target", trained.target)):
             write_segmenter(segmenter, made / f"{side}.model")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Pieces of a line. Attention weighs every pair of pieces, and a translation may be twice as long: what is longer is no
 #: sentence, and would fill the memory or take hours.
 LONGEST_LINE = 10_000
-_ADVICE = "Give a tokenised text, or a folder of: alignlens subwords segment --tokens."
+_ADVICE = "Give a tokenised text, or a folder written by: alignlens subwords segment --tokens."
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class Given:
     def _too_long(self, place: int, length: int, most: int) -> InputError:
         number = self.first + place
         if length > LONGEST_LINE:
-            problem = f"{length:,} pieces; a line may have {LONGEST_LINE:,} at most."
+            problem = f"{length:,} pieces; a line may have at most {LONGEST_LINE:,}."
             return InputError(problem, self.name, number, "Split it into sentences.")
         return InputError(
-            f"{length} pieces; this model has positions for {most} at most.",
+            f"{length} pieces; this model has positions for at most {most}.",
             self.name,
             number,
             "Shorten or split the sentence, or train a model with more positions.",

@@ -68,4 +68,4 @@ def check_ready(model: Seq2Seq) -> None:
 def check_numbers(values: NDArray[np.floating]) -> None:
     """Raises if a model's scores are not numbers."""
     if np.isnan(values).any():
-        raise ToolError("the model gives scores that are not numbers; its training diverged. Train it again.")
+        raise ToolError("the model returns scores that are not numbers: its training diverged. Train it again.")

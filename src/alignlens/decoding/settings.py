@@ -38,17 +38,15 @@ class BeamSettings:
         1.0,
         "Exponent of the length that a log probability is divided by; 0 for none, 1 for the mean per piece.",
         LENGTH_PENALTY,
-        "a length to a higher power is beyond what a float holds",
+        "a float cannot hold a length to a higher power",
     )
     max_ratio: float = setting(
         2.0,
-        "A translation has at most max_ratio times the pieces of its source, plus max_offset pieces.",
+        "A translation has at most max_ratio times as many pieces as its source, plus max_offset.",
         MAX_RATIO,
-        "no language needs so many pieces for one",
+        "no language needs a larger ratio",
     )
-    max_offset: int = setting(
-        10, "See max_ratio.", MAX_OFFSET, "a translation that never ends would take that many steps"
-    )
+    max_offset: int = setting(10, "See max_ratio.", MAX_OFFSET, "a translation that never ends takes that many steps")
     n_best: int = 1
 
     def __post_init__(self) -> None:
@@ -68,10 +66,13 @@ class TranslationSettings(BeamSettings):
     """How the models of a configuration translate the test text, and how that is scored."""
 
     batch_tokens: int = setting(
-        4000, "Most padded source tokens of a batch.", BATCH_TOKENS, "a batch is in memory at once"
+        4000,
+        "Largest number of source tokens in a batch, padding included.",
+        BATCH_TOKENS,
+        "a whole batch must fit in memory",
     )
     bleu_tokenize: Tokenizer = setting(
-        "none", "Tokeniser of sacreBLEU, part of the signature; prepared text is tokenised already."
+        "none", "Tokeniser of sacreBLEU, part of the signature; prepared text is already tokenised."
     )
 
 

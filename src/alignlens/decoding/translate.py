@@ -115,7 +115,7 @@ class TrainedModel:
                 raise InputError(
                     f"{len(segmenter)} pieces, but the model in this folder was trained with {size}.",
                     path,
-                    advice="Put the SentencePiece model back that it was trained with, or train again.",
+                    advice="Restore the SentencePiece model that it was trained with, or train again.",
                 )
             segmenters[side] = segmenter
         return cls(folder, model, spec, **segmenters, weights=folder / f"{weights}.safetensors")
@@ -131,7 +131,7 @@ class TrainedModel:
     @classmethod
     def _foreign(cls, name: Path, weights: str) -> Self:
         if weights != "weights":
-            raise ConfigError(f"--weights {weights}: {name} has one checkpoint only. Leave the option out.")
+            raise ConfigError(f"--weights {weights}: {name} has only one checkpoint. Leave out this option.")
         found, folder = load_foreign(name)
         sides = found.source_segmenter, found.target_segmenter
         return cls(folder, found.model, found.spec, *sides, found.weights)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STATISTICS, POINTS = "statistics.json", "points.npz"
 KIND = "folder of encoder statistics"
-_ADVICE = "Delete its folder and make it again with: alignlens encoder, or run the pipeline again."
+_ADVICE = "Delete its folder and recreate it with: alignlens encoder, or run the pipeline again."
 _CATEGORIES = {"[CLS]", "[SEP]", "END", "BEGIN", "punctuation", "other"}
 _SPREAD = ("mean", "deviation", "cv", "max", "min")
 #: Columns of the sample of triples, and of token occurrences.
@@ -122,8 +122,8 @@ def _check_points(points: Mapping[str, NDArray[Any]], categories: int) -> None:
             if found.ndim != 1 or found.shape != size:
                 raise ValueError(f"{name} has shape {found.shape}, not one number per point")
             if found.dtype.kind not in "if" or not np.isfinite(found).all() or (found < 0).any():
-                raise ValueError(f"{name} holds something else than numbers from 0 on")
+                raise ValueError(f"{name} holds values other than numbers from 0 up")
     if points["category"].dtype.kind != "i" or (points["category"] >= categories).any():
-        raise ValueError(f"category holds something else than numbers below {categories}")
+        raise ValueError(f"category holds values other than numbers below {categories}")
     if not (points["weight"] > 0).any():
         raise ValueError("no point has a weight")

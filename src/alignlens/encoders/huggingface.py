@@ -39,7 +39,9 @@ class HuggingFaceEncoder:
         try:
             import transformers
         except ImportError:
-            raise ConfigError("encoders of Hugging Face need another package: pip install transformers") from None
+            raise ConfigError(
+                "Hugging Face encoders need the package transformers. Run: pip install transformers"
+            ) from None
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         try:
@@ -55,7 +57,7 @@ class HuggingFaceEncoder:
         missing = sorted(name for name in told["missing_keys"] if not name.startswith(_POOLER))
         if missing:
             problem = f"{len(missing)} weights of the model are missing, e.g. {missing[0]}."
-            raise InputError(problem, folder, advice="Fetch the model again.")
+            raise InputError(problem, folder, advice="Download the model again.")
         return loaded
 
     @property

@@ -63,7 +63,7 @@ def huggingface_input(
     paragraphs, told = _paragraphs(text)
     pairs = _paired(tokens, paragraphs, sequences, longest)
     if not pairs:
-        problem = "fewer than two paragraphs; a sequence is made of two."
+        problem = "fewer than two paragraphs, but each sequence needs two."
         raise InputError(problem, text or told["name"], advice="Separate paragraphs by blank lines.")
     if threads is not None:
         torch.set_num_threads(threads)
@@ -71,9 +71,9 @@ def huggingface_input(
     highest = max(int(sequence.ids.max()) for sequence in pairs)
     if highest >= encoder.vocabulary:
         problem = f"its tokenizer gives id {highest}, but its model knows {encoder.vocabulary} tokens."
-        raise InputError(problem, folder, advice="Fetch the folder again.")
+        raise InputError(problem, folder, advice="Download the folder again.")
     if encoder.longest is not None and longest > encoder.longest:
-        raise ConfigError(f"--tokens {longest}: this encoder has positions for {encoder.longest} at most")
+        raise ConfigError(f"--tokens {longest}: this encoder has positions for at most {encoder.longest}")
     facts: dict[str, Any] = {
         "model_type": kind,
         "text": told,

@@ -48,7 +48,7 @@ class _Layer:
 
     def __init__(self, seen: Attention) -> None:
         if seen.inputs is None or seen.output is None:
-            raise ValueError("an encoder must tell what its attention read and gave")
+            raise ValueError("an encoder must report what its attention read and returned")
         vectors = transformed(seen)  # (batch, head, key, dim)
         given = (seen.weights @ vectors).sum(1)
         errors = (given if seen.bias is None else given + seen.bias).sub_(seen.output).abs_().amax(-1)

@@ -54,7 +54,9 @@ class HuggingFaceTokens:
         try:
             from transformers import AutoTokenizer
         except ImportError:
-            raise ConfigError("encoders of Hugging Face need another package: pip install transformers") from None
+            raise ConfigError(
+                "Hugging Face encoders need the package transformers. Run: pip install transformers"
+            ) from None
         # Texts are cut here; its advice to cut them is no news.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         try:
@@ -69,7 +71,7 @@ class HuggingFaceTokens:
         missing = [name for name, number in needed.items() if number is None]
         if missing:
             problem = f"its tokenizer has no {', '.join(missing)} token."
-            raise InputError(problem, folder, advice="Take an encoder of the BERT family.")
+            raise InputError(problem, folder, advice="Use an encoder of the BERT family.")
         special = frozenset(tokenizer.all_special_ids)
         return cls(tokenizer, texts, needed["cls"], needed["sep"], needed["pad"], special)
 

@@ -32,7 +32,7 @@ _LONGEST_STEM = 100
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _HERE = -100  # AT_FDCWD
 _STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  # names of what a process has open already
-_NEW_FOLDER = "Name a new folder."
+_NEW_FOLDER = "Choose a new folder."
 _open_folders: set[Path] = set()
 
 
@@ -81,7 +81,7 @@ def destination(path: Path | str) -> Path | None:
     """Returns the file that a name stands for, symlinks followed; None if it is to be written to without a rename."""
     path = Path(path)
     if not path.name:
-        raise InputError("is no name for a file.", f"{str(path)!r}", advice="Name a file.")
+        raise InputError("is not the name of a file.", f"{str(path)!r}", advice="Name a file.")
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def destination(path: Path | str) -> Path | None:
     if stat.S_ISREG(mode) and not str(path.absolute()).startswith(_STREAMS):
         return Path(os.path.realpath(path))
     if stat.S_ISDIR(mode):
-        raise InputError("is a folder, and a file is to be written.", path, advice="Name a file in it.")
+        raise InputError("is a folder, but the output is a file.", path, advice="Name a file in it.")
     if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
         raise InputError("is a disk or a socket, not a file.", path, advice="Name a file.")
     return None
@@ -158,18 +158,18 @@ def check_replaceable(path: Path | str, kind: str) -> Path:
     if not folder.exists():
         return folder
     if not folder.is_dir():
-        raise InputError("is a file, and a folder is to be written.", path, advice=_NEW_FOLDER)
+        raise InputError("is a file, but the output is a folder.", path, advice=_NEW_FOLDER)
     if Path.cwd().is_relative_to(folder):
-        raise InputError("is the working directory, or above it, and would be replaced.", path, advice=_NEW_FOLDER)
+        raise InputError("is the working directory or a parent of it, and would be replaced.", path, advice=_NEW_FOLDER)
     if not any(folder.iterdir()):
         return folder
     seal = read_seal(folder)
     if seal is None:
-        raise InputError("exists, holds something else, and would be replaced.", path, advice=_NEW_FOLDER)
+        raise InputError("exists with other content, which would be replaced.", path, advice=_NEW_FOLDER)
     if seal.kind != kind:
         raise InputError(f"is a {seal.kind}, and would be replaced by a {kind}.", path, advice=_NEW_FOLDER)
     if foreign := seal.foreign():
-        raise InputError(f"would be lost: {path} is to be replaced.", foreign[0], advice="Move it elsewhere.")
+        raise InputError(f"would be lost when {path} is replaced.", foreign[0], advice="Move it elsewhere.")
     return folder
 
 

@@ -59,7 +59,7 @@ def read_json(path: Path | str, advice: str) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputError("not JSON (not UTF-8).", path, advice=advice) from None
     except ValueError as error:
-        raise InputError(f"not JSON that can be read ({error}).", path, advice=advice) from None
+        raise InputError(f"not valid JSON ({error}).", path, advice=advice) from None
     if not isinstance(content, dict):
         raise InputError("not a JSON object.", path, advice=advice)
     return content
@@ -94,7 +94,7 @@ def shown(value: Any, most: int = 100) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python writes no number of more than 4300 digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -110,7 +110,7 @@ def _text(path: Path) -> str:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"cannot be read ({reason}).", path, advice="Check the path and its permissions.") from None
     if len(content) > _LARGEST_BYTES:
-        raise InputError(f"more than {_LARGEST_BYTES:,} bytes.", path, advice="Name a configuration, not data.")
+        raise InputError(f"more than {_LARGEST_BYTES:,} bytes.", path, advice="Give a configuration file, not data.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -154,7 +154,7 @@ class _Nodes:
         if id(node) in self._measured:
             found = self._measured[id(node)]
             if found is None:
-                raise self._error(node, "a value that contains itself.", "Write it out.")
+                raise self._error(node, "a value that contains itself.", "Write the values out.")
             return found
         self._measured[id(node)] = None
         values, depth = 1, 0
@@ -162,7 +162,7 @@ class _Nodes:
             more, below = self.measure(child)
             values, depth = values + more, max(depth, below + 1)
         if values > _MOST_VALUES or depth > _DEEPEST:
-            raise self._error(node, "aliases of aliases stand for too many values.", "Write out what is meant.")
+            raise self._error(node, "aliases of aliases expand to too many values.", "Write the values out.")
         self._measured[id(node)] = values, depth
         return values, depth
 
@@ -178,11 +178,11 @@ class _Nodes:
         lines: dict[str, int] = {}
         for key in keys:
             if key.tag not in (_TEXT, _MERGE):
-                told = shown(key.value) if isinstance(key.value, str) else "of several values"
-                raise self._error(key, f"the key {told} is not a text.", "Put it in quotes.")
+                name = shown(key.value) if isinstance(key.value, str) else "of several values"
+                raise self._error(key, f"the key {name} is not a text.", "Put it in quotes.")
             if key.value in lines:
-                first = f"the key {shown(key.value)} stands there twice, first in line {lines[key.value]}."
-                raise self._error(key, first, "Remove one of them.")
+                problem = f"the key {shown(key.value)} appears twice, first in line {lines[key.value]}."
+                raise self._error(key, problem, "Remove one of them.")
             lines[key.value] = key.start_mark.line + 1
 
     def _error(self, node: yaml.Node, problem: str, advice: str) -> InputError:
@@ -211,11 +211,11 @@ def _check_characters(text: str) -> None:
     try:
         json.dumps(json.loads(text), ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("a surrogate, which is half a character") from None
+        raise ValueError("a lone surrogate, which is half a character") from None
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _json_if_so(text: str) -> Any:
@@ -229,6 +229,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {shown(key)} stands there twice")
+            raise ValueError(f"the key {shown(key)} appears twice")
         found[key] = value
     return found

@@ -94,7 +94,9 @@ def _wait_for(descriptor: int, path: Path, what: str) -> None:
     except BlockingIOError:
         owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
     except OSError as error:
-        raise ToolError(f"{path}: cannot be locked ({error.strerror}). Use a file system that has locks.") from None
+        raise ToolError(
+            f"{path}: cannot be locked ({error.strerror}). Use a file system that supports locks."
+        ) from None
     waiting = _opened(_queue(path))
     try:
         fcntl.flock(waiting, fcntl.LOCK_SH)

@@ -45,7 +45,7 @@ KIND = "folder of scores"
 _FORMAT, _VERSION = "alignlens matrices", 2
 _FACTS = "facts.json"
 _TYPE = np.dtype("<f4")
-_ADVICE = "Delete it and make it again with: alignlens attribute, or run the pipeline again."
+_ADVICE = "Delete it and recreate it with: alignlens attribute, or run the pipeline again."
 
 
 def _file_of(place: int) -> str:
@@ -137,8 +137,8 @@ class MatrixWriter:
             if not self._written.all():
                 missing = self._numbers[~self._written]
                 raise ToolError(
-                    f"{self.folder}: no scores of {len(missing)} of {len(self._numbers)} sentences (the first is number"
-                    f" {missing[0]}); nothing was kept. Run the same command again."
+                    f"{self.folder}: no scores for {len(missing)} of {len(self._numbers)} sentences (the first is"
+                    f" number {missing[0]}); nothing was kept. Run the same command again."
                 )
             np.save(self._temporary / "numbers.npy", self._numbers)
             np.save(self._temporary / "shapes.npy", self._shapes)
@@ -156,7 +156,7 @@ class MatrixWriter:
         if place is None:
             raise self._refusal(number, "is not one of the sentences of this folder")
         if self._written[place]:
-            raise self._refusal(number, "was written before")
+            raise self._refusal(number, "was already written")
         if wrong := sorted(set(matrices) ^ set(self._layouts)):
             raise self._refusal(number, f"{'lacks' if wrong[0] in self._layouts else 'has an unknown'} {wrong[0]!r}")
         for row, (name, layout) in enumerate(self._layouts.items()):
@@ -182,7 +182,7 @@ class MatrixWriter:
             ) from None
 
     def _refusal(self, number: int, problem: str) -> ToolError:
-        return ToolError(f"{self.folder}: sentence {number}: {problem}. This is no fault of the text; report it.")
+        return ToolError(f"{self.folder}: sentence {number}: {problem}. The text is not at fault; please report this.")
 
 
 class Matrices:
@@ -237,7 +237,7 @@ class Matrices:
         if len(content) != size:
             raise InputError("became shorter while it was read.", self.folder, advice=_ADVICE)
         if zlib.crc32(content) != self._sums[self._rows[name], place]:
-            problem = f"damaged: the scores of sentence {number} are not what was written (CRC-32)."
+            problem = f"damaged: the scores of sentence {number} have changed since they were written (CRC-32)."
             raise InputError(problem, self.folder / _file_of(self._rows[name]), advice=_ADVICE)
         matrix: Matrix = np.frombuffer(content, _TYPE).reshape(layout.shape(place))
         return matrix
@@ -263,7 +263,7 @@ def gather(folders: Sequence[Path], out: Path) -> None:
     first = shards[0]
     for shard in shards[1:]:
         if (shard.names, shard.squares) != (first.names, first.squares):
-            raise InputError(f"other names than {first.folder}.", shard.folder, advice=_ADVICE)
+            raise InputError(f"has other names than {first.folder}.", shard.folder, advice=_ADVICE)
         keys = (first.facts.keys() | shard.facts.keys()) - {STATISTICS}
         if different := sorted(key for key in keys if first.facts.get(key) != shard.facts.get(key)):
             raise InputError(f"{different[0]!r} differs from that of {first.folder}.", shard.folder, advice=_ADVICE)
@@ -272,7 +272,7 @@ def gather(folders: Sequence[Path], out: Path) -> None:
     if not np.array_equal(np.sort(numbers), np.arange(wanted)):
         last = max(wanted - 1, int(numbers.max(initial=0)))
         raise InputError(
-            f"with {len(shards) - 1} other shards: not every sentence from 0 to {last} once.",
+            f"with {len(shards) - 1} other shards: sentences 0 to {last} are not all there exactly once.",
             first.folder,
             advice="Give each shard of one run once.",
         )
@@ -303,7 +303,7 @@ def _described(folder: Path) -> tuple[list[str], list[str], dict[str, Any]]:
     """Returns names, those of square matrices and facts, after checking that the folder is one that we can read."""
     found = read_json(folder / _FACTS, _ADVICE)
     if found.get("format") != _FORMAT or found.get("version") != _VERSION:
-        raise InputError(f"not {_FORMAT} in version {_VERSION}.", folder / _FACTS, advice=_ADVICE)
+        raise InputError(f"not in the format {_FORMAT}, version {_VERSION}.", folder / _FACTS, advice=_ADVICE)
     names, squares = (list(map(str, found.get(key, ()))) for key in ("names", "squares"))
     return names, squares, dict(found["facts"])
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MARKER = "parts"
-_MARK = (
-    "Finished parts of a job of alignlens. The same command goes on from here, and removes this folder at the end.\n"
-)
+_MARK = "Finished parts of an alignlens job. The same command continues from here and removes this folder at the end.\n"
 
 
 @contextmanager
@@ -59,7 +57,7 @@ def _kind_of(path: Path) -> str | None:
 
 def _check_ours(folder: Path, name: Path) -> None:
     if folder.exists() and not folder.is_dir():
-        raise InputError("is a file, not a folder for parts of a job.", name, advice="Name a new folder.")
+        raise InputError("is a file, not a folder for parts of a job.", name, advice="Choose a new folder.")
     check_marked(folder, name, _MARKER)
 
 
@@ -68,7 +66,7 @@ def check_marked(folder: Path, name: Path, marker: str) -> None:
     if not folder.is_dir() or (folder / marker).is_file():
         return
     if any(not path.match(f".{marker}.*.tmp") for path in folder.iterdir()):
-        raise InputError("holds something else, and would be removed at the end.", name, advice="Name a new folder.")
+        raise InputError("holds other files, which would be removed at the end.", name, advice="Choose a new folder.")
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -79,11 +79,11 @@ def _check_plain(value: Any, where: str, depth: int = 0) -> None:
 def _problem(value: Any) -> str | None:
     """Returns why a single value can never be used, if it cannot."""
     if isinstance(value, float):
-        return None if math.isfinite(value) else "is not a number that can be computed with"
+        return None if math.isfinite(value) else "is not a finite number"
     if isinstance(value, int):
-        return None if value.bit_length() <= _LONGEST_BITS else f"is a number of more than {_LONGEST_BITS} bits"
+        return None if value.bit_length() <= _LONGEST_BITS else f"does not fit in {_LONGEST_BITS} bits"
     if isinstance(value, str):
-        return "has a character that no text may have" if _NO_TEXT.search(value) else None
+        return "has a character that is not allowed (null, or half a character)" if _NO_TEXT.search(value) else None
     return None if value is None else "is not a text, a number, a list or a mapping; put it in quotes"
 
 

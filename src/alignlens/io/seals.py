@@ -25,7 +25,7 @@ SEAL = "seal.json"
 _TIMESTAMP = ".snakemake_timestamp"
 _FORMAT, _VERSION = "alignlens seal", 1
 _LONGEST_NAME = 240  # bytes; file systems take 255
-_AGAIN = "Delete {} and make it again with: {}, or run the pipeline again."
+_AGAIN = "Delete {} and recreate it with: {}, or run the pipeline again."
 
 _maker = "alignlens"
 _seals_files = False
@@ -78,7 +78,7 @@ class Seal:
             if found != size:
                 raise self._broken(name, f"damaged: {found} bytes instead of {size}.")
             if sha256 is not None and sha256_of(path) != sha256:
-                raise self._broken(name, "damaged: it is not what was written (SHA-256).")
+                raise self._broken(name, "damaged: it has changed since it was written (SHA-256).")
 
     def check_all(self) -> None:
         """Raises unless all files are as they were written, and no others are there."""
@@ -137,7 +137,7 @@ def _read_seal(folder: Path, changed: int, node: int, size: int) -> Seal:
         content = json.loads(path.read_bytes())
         digest = content.pop("sha256")
         if (content["format"], content["version"]) != (_FORMAT, _VERSION) or digest != _digest(content):
-            raise ValueError("its checksum does not fit")
+            raise ValueError("its checksum does not match")
         files = {str(name): (int(entry["bytes"]), entry.get("sha256")) for name, entry in content["files"].items()}
         folders = frozenset(map(str, content["folders"]))
         return Seal(folder, str(content["kind"]), str(content["made_by"]), files, folders)
@@ -145,7 +145,7 @@ def _read_seal(folder: Path, changed: int, node: int, size: int) -> Seal:
         raise InputError(
             "damaged: not a seal of this version of alignlens.",
             path,
-            advice=f"Delete {folder} and make it again with the command that made it, or run the pipeline again.",
+            advice=f"Delete {folder} and recreate it with the command that made it, or run the pipeline again.",
         ) from None
 
 
@@ -195,9 +195,9 @@ def _verify_alone(path: Path, lines: list[str]) -> None:
     if lines[1] != sha256_of(path) + expected:
         maker = lines[0].removeprefix("# ")
         raise InputError(
-            "damaged or changed: it is not what was written (SHA-256).",
+            "damaged or edited: it has changed since it was written (SHA-256).",
             path,
-            advice=f"{_AGAIN.format('it', maker)} If the change was meant, delete {sidecar(path)}.",
+            advice=f"{_AGAIN.format('it', maker)} If you changed it on purpose, delete {sidecar(path)}.",
         )
 
 
@@ -205,5 +205,5 @@ def _broken_sidecar(path: Path, problem: str) -> InputError:
     return InputError(
         f"its checksum, {sidecar(path)}, {problem}.",
         path,
-        advice="Delete both and run the command that makes the file again.",
+        advice="Delete both and run the command that writes the file.",
     )

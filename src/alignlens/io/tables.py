@@ -23,12 +23,12 @@ def read_table(path: Path | str, advice: str, columns: Sequence[str], delimiter:
         if missing:
             raise InputError(f"no column {missing[0]}.", path, 1, advice)
         if len(set(names)) < len(names):
-            raise InputError("two columns of the same name.", path, 1, advice)
+            raise InputError("two columns have the same name.", path, 1, advice)
         rows = []
         for row in reader:
             # What is too much stands under None, and None is what is missing.
             if None in row or None in row.values():
-                raise InputError(f"not {len(names)} values.", path, reader.line_num, advice)
+                raise InputError(f"expected {len(names)} values.", path, reader.line_num, advice)
             rows.append(row)
     except csv.Error as error:
         raise InputError(f"not a table ({error}).", path, reader.line_num, advice) from None

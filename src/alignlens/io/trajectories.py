@@ -53,13 +53,13 @@ def write_trajectory(
     """
     weights = sorted(rows, key=_place)
     if not weights or set(performance) != set(weights):
-        raise ValueError(f"performance of {sorted(performance)} for checkpoints {weights}")
+        raise ValueError(f"performance given for {sorted(performance)}, but the checkpoints are {weights}")
     quantities = list(rows[weights[0]])
     if not quantities or any(set(rows[each]) != set(quantities) for each in weights):
-        raise ValueError("checkpoints with other quantities than the first")
+        raise ValueError("checkpoints whose quantities differ from those of the first")
     plain = [each for each in quantities if not each.endswith(_PREFIX)]
     if not plain:
-        raise ValueError("nothing that is about the source")
+        raise ValueError("no quantity is about the source")
     first = rows[weights[0]][plain[0]]
     shapes = np.array([first[item].shape for item in range(len(first))], np.int64).reshape(-1, 2)
     names = [_name(each, quantity) for each in weights for quantity in plain]
@@ -118,7 +118,7 @@ class Trajectory:
         """Returns the trajectory in a folder, after checks that do not read its matrices."""
         matrices = Matrices.open(folder)
         if matrices.numbers.tolist() != list(range(len(matrices))):
-            raise _refusal(matrices.folder, "it is a part of one")
+            raise _refusal(matrices.folder, "it is only part of one")
         weights = matrices.facts.get(_WEIGHTS)
         if not (isinstance(weights, list) and weights and all(map(_is_weights, weights))):
             raise _refusal(matrices.folder, "it names no checkpoints")
@@ -188,19 +188,19 @@ def _is_weights(value: object) -> bool:
 def _place(weights: str) -> float:
     """Returns what checkpoints are sorted by."""
     if not _is_weights(weights):
-        raise ValueError(f"{weights!r} is no name of a checkpoint")
+        raise ValueError(f"{weights!r} is not the name of a checkpoint")
     return math.inf if weights == FINAL else int(weights)
 
 
 def _performance(folder: Path, found: object, weights: Sequence[str]) -> dict[str, dict[str, float]]:
     """Returns the performance at every checkpoint, after checking that it is all numbers."""
     if not isinstance(found, dict) or set(found) != set(weights):
-        raise _refusal(folder, "it has no performance of its checkpoints")
+        raise _refusal(folder, "it does not say how its checkpoints performed")
     for measures in found.values():
         if not isinstance(measures, dict) or any(
             isinstance(value, bool) or not isinstance(value, int | float) for value in measures.values()
         ):
-            raise _refusal(folder, "a performance is no number")
+            raise _refusal(folder, "a performance is not a number")
     return {each: {name: float(value) for name, value in found[each].items()} for each in weights}
 
 

@@ -56,7 +56,7 @@ ORIGINAL, COMBINED, MASK = "original", "combined", "mask"
 CLEAN, PERTURBED, SHUFFLED = LOSSES = "clean", "perturbed", "shuffled"
 _SMALLEST_DIVERGENCE = 1e-12
 """Less is what rounding leaves of equal rows, or less than nothing; it must not have a rank."""
-_ADVICE = "Delete it and make it again with: alignlens calibration, or run the pipeline again."
+_ADVICE = "Delete it and recreate it with: alignlens calibration, or run the pipeline again."
 
 
 class _Sum(NamedTuple):

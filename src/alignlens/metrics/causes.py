@@ -89,7 +89,7 @@ def read_causes(path: Path | str, source: Path | str) -> Causes:
 
     ``source`` is the source text, whose words the positions count from 0.
     """
-    lines, texts = link_lines(path, "a line of causes per sentence pair"), read_lines(source)
+    lines, texts = link_lines(path, "one line of causes per sentence pair"), read_lines(source)
     check_equal_counts([path, source], [len(lines), len(texts)])
     rows: list[tuple[int, int, int]] = []
     target_lengths = []

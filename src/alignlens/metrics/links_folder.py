@@ -28,7 +28,7 @@ SUFFIX = ".pharaoh"
 ENTROPY = "entropy.json"
 ENTROPIES = "entropies.npz"
 LENGTHS = "lengths.json"
-_AGAIN = "Make the folder again with: alignlens extract."
+_AGAIN = "Recreate the folder with: alignlens extract."
 
 Lengths = tuple[list[int], list[int]]
 
@@ -54,7 +54,9 @@ class LinksName(NamedTuple):
         method, _, extraction = rest.rpartition(".")
         if extraction not in EXTRACTIONS or not method:
             raise InputError(
-                "not a name of links of a method.", path, advice="Expected METHOD.EXTRACTION[.SYMMETRISATION].pharaoh."
+                "its name is not one of a method's links.",
+                path,
+                advice="Expected METHOD.EXTRACTION[.SYMMETRISATION].pharaoh.",
             )
         return cls(method, extraction, symmetrization)
 

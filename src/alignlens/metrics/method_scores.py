@@ -122,7 +122,7 @@ def _check_once(files: Sequence[tuple[LinksToScore, Path]], describe: Describe) 
         name = LinksName.of(path)
         links = name.symmetrization or cell.name
         if (which := (describe(name.method)["method"], name.extraction, links)) in seen:
-            raise ConfigError(f"--cell: two folders have links {links!r} of {which[0]}; name them apart")
+            raise ConfigError(f"--cell: two folders have links {links!r} of {which[0]}; give them different names")
         seen.add(which)
 
 
@@ -132,14 +132,14 @@ def _lengths(cell: LinksToScore, causes: Causes | None) -> Lengths | None:
         return causes.source_lengths.tolist(), causes.target_lengths.tolist()
     found = read_lengths(cell.folder)
     if found is None:
-        _log.warning("%s: does not say how long the sentences are; no link is checked against them", cell.folder)
+        _log.warning("%s: does not give sentence lengths, so links are not checked against them", cell.folder)
     return found
 
 
 def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
     """Returns what ``alignlens extract`` wrote about the scores of every method."""
     path = folder / ENTROPY
-    found = read_json(path, "Make the folder again with: alignlens extract.")
+    found = read_json(path, "Recreate the folder with: alignlens extract.")
     if not all(isinstance(entry, dict) for entry in found.values()):
         raise InputError("not what alignlens extract writes.", path, advice="Extract again.")
     return found

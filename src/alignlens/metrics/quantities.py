@@ -67,7 +67,7 @@ class TaskRuns:
             raise InputError("has no items.", self.attention.folder, advice=_ADVICE)
         for run in self.by_name().values():
             if not np.array_equal(run.shapes, self.attention.shapes):
-                raise InputError(f"is about other items than {self.attention.folder}.", run.folder, advice=_ADVICE)
+                raise InputError(f"covers other items than {self.attention.folder}.", run.folder, advice=_ADVICE)
         for run in self.again[1:]:
             if _checkpoints(run) != _checkpoints(self.again[0]):
                 raise InputError(f"has other checkpoints than {self.again[0].folder}.", run.folder, advice=_ADVICE)
@@ -78,7 +78,7 @@ class TaskRuns:
         compared += [(self.attention, weights) for weights in self.attention.weights]
         for run, weights in compared:
             if ACCURACY not in run.performance[weights]:
-                raise InputError(f"has no accuracy of checkpoint {weights}.", run.folder, advice=_ADVICE)
+                raise InputError(f"has no accuracy for checkpoint {weights}.", run.folder, advice=_ADVICE)
         return [ACCURACY, *([BLEU] if all(BLEU in run.performance[weights] for run, weights in compared) else [])]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from alignlens.metrics.aer import Counts
 
 FILE = "sentences.npz"
-_ADVICE = "Delete it and make it again with: alignlens score or alignlens score-methods, or run the pipeline again."
+_ADVICE = "Delete it and recreate it with: alignlens score or alignlens score-methods, or run the pipeline again."
 _ARRAYS = {"names": "U", "counts": "i", "entropies": "f"}
 
 
@@ -60,12 +60,12 @@ def read_sentences(path: Path) -> SentenceCounts:
     """Returns what ``write`` wrote; whatever is wrong with it is an InputError."""
     found = read_arrays(path, _ADVICE)
     if found.keys() != _ARRAYS.keys() or any(found[key].dtype.kind != kind for key, kind in _ARRAYS.items()):
-        raise InputError("not the counts of sentences.", path, advice=_ADVICE)
+        raise InputError("does not hold counts of sentences.", path, advice=_ADVICE)
     names, counts, entropies = (found[key] for key in _ARRAYS)
     if names.ndim != 1 or counts.shape != (*entropies.shape, 4) or len(counts) != len(names):
         raise InputError("damaged: its arrays do not fit together.", path, advice=_ADVICE)
     if (counts < 0).any() or np.isinf(entropies).any() or (entropies < 0).any():
-        raise InputError("damaged: a number that no sentence has.", path, advice=_ADVICE)
+        raise InputError("damaged: it has counts that no sentence can have.", path, advice=_ADVICE)
     return SentenceCounts(tuple(map(str, names)), counts, entropies)
 
 
@@ -74,10 +74,12 @@ def gathered_sentences(paths: Sequence[Path], names: Sequence[str]) -> SentenceC
     parts = [read_sentences(path) for path in paths]
     for part, path in zip(parts, paths, strict=True):
         if part.counts.shape[1] != parts[0].counts.shape[1]:
-            raise InputError(f"of other sentences than {paths[0]}.", path, advice="Give the parts of one table.")
+            raise InputError(f"covers other sentences than {paths[0]}.", path, advice="Give the parts of one table.")
     places = {name: place for place, name in enumerate(name for part in parts for name in part.names)}
     if sorted(places) != sorted(names):
-        raise InputError("with the others: not the rows of the parts.", paths[0], advice="Give every part once.")
+        raise InputError(
+            "together with the others: these are not the rows of the parts.", paths[0], advice="Give every part once."
+        )
     order = [places[name] for name in names]
     counts, entropies = (np.concatenate([getattr(part, key) for part in parts]) for key in ("counts", "entropies"))
     return SentenceCounts(tuple(names), counts[order], entropies[order])

@@ -10,7 +10,7 @@ from alignlens.io.typed import setting
 
 Sharing = Literal["separate", "shared", "tied", "shared_tied"]
 
-WIDTH = Limits(1, 16384), "the weights of a layer grow with its square"
+WIDTH = Limits(1, 16384), "the number of weights grows with its square"
 DEPTH = Limits(1, 100), "no published model is as deep"
 SHARE = Limits(0, 1, below=True)
 
@@ -24,8 +24,8 @@ class ArchitectureSettings:
     decoder_layers: int = setting(1, "Layers of the decoder.", *DEPTH)
     embeddings: Sharing = setting(
         "separate",
-        "Source, target and output tables apart (separate), the first two one (shared), the last two one (tied), "
-        "all one.",
+        "Source, target and output tables: separate, the first two one (shared), the last two one (tied), "
+        "or all three one.",
     )
 
     @property

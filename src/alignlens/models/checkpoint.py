@@ -54,7 +54,7 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path | st
             raise InputError(
                 f"the tensor {name} is {found or 'absent'} here, but {expected or 'absent'} in this model.",
                 path,
-                advice="The file belongs to a model of other settings; give the folder that it was trained in.",
+                advice="The file belongs to a model with other settings; give the folder it was trained in.",
             )
     for name, tensor in weights.items():
         own[name].copy_(tensor)
@@ -80,7 +80,7 @@ def load_tensors(path: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             content = json.loads((file.metadata() or {}).get(_METADATA_KEY, "{}"))
             if not isinstance(content, dict):
-                raise ValueError("its metadata is no mapping")
+                raise ValueError("its metadata is not a mapping")
             tensors = {name: file.get_tensor(name) for name in list(file.keys())}
     except FileNotFoundError:
         raise InputError("no such checkpoint.", path, advice="Train the model first: alignlens train.") from None
@@ -117,7 +117,7 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     path = folder / f"{weights}.safetensors"
     if not path.is_file():
         known = sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.safetensors"))
-        raise InputError("no such checkpoint.", path, advice=f"Here are: {', '.join(known) or 'none'}.")
+        raise InputError("no such checkpoint.", path, advice=f"The folder has: {', '.join(known) or 'none'}.")
     verify_member(folder, f"{weights}.safetensors")  # It checks itself, but not that it is this model's.
     put_weights(model, load_tensors(path)[0], path)
     return model.eval(), spec

@@ -34,7 +34,7 @@ class ForeignModel:
     huggingface: str | dict[str, str] = setting(
         REQUIRED,
         "Folder of a Hugging Face translation model, with {source} and {target} for the languages of a direction, or a "
-        "folder for each direction; $NAME is an environment variable. Behind it may stand languages, as #en_XX-fr_XX.",
+        "folder for each direction; $NAME is an environment variable. Languages may follow it, as #en_XX-fr_XX.",
         **ONE_LINE,
     )
 
@@ -71,12 +71,12 @@ def folder_of(name: str) -> str:
 def described(folder: Path) -> Described:
     """Returns what the model of a folder on this machine is; what cannot be used is an error in one line."""
     path = folder / CONFIG
-    config = read_json(path, "Give a folder of the Hugging Face hub, with everything in it.")
+    config = read_json(path, "Give a complete model folder of the Hugging Face hub.")
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
-        told = repr(family)[:60]
+        kind = repr(family)[:60]
         raise ConfigError(
-            f"{path}: models of type {told} are not supported in a configuration; those that are: {', '.join(FAMILIES)}"
+            f"{path}: models of type {kind} are not supported in a configuration; supported are: {', '.join(FAMILIES)}"
         )
     settings_of, source_begin = FAMILIES[family]
     with taking(path, ADVICE):

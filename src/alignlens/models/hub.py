@@ -51,8 +51,8 @@ def _family(folder: Path) -> str:
     path = folder / CONFIG
     found = read_json(path, _GIVE).get("model_type")
     if found not in SUPPORTED:
-        told = repr(found)[:60]
-        raise ConfigError(f"{path}: models of type {told} are not supported; those that are: {', '.join(SUPPORTED)}")
+        kind = repr(found)[:60]
+        raise ConfigError(f"{path}: models of type {kind} are not supported; supported are: {', '.join(SUPPORTED)}")
     return str(found)
 
 
@@ -70,4 +70,6 @@ def _fetched(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=wanted))
     except (HfHubHTTPError, OSError, ValueError) as error:
         why = " ".join(str(error).split())[:100]
-        raise InputError(f"no such folder here, and the hub did not give it ({why}).", name, advice=_GIVE) from None
+        raise InputError(
+            f"no such folder here, and it could not be fetched from the hub ({why}).", name, advice=_GIVE
+        ) from None

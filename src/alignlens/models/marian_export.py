@@ -42,10 +42,10 @@ def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
         (settings.max_positions is not None, "learned positions"),
         (settings.sinusoids == "fairseq", "positions that count from 2"),
         (settings.norm_embeddings, "normalised embeddings"),
-        (not settings.scale_embeddings, "embeddings that are not scaled"),
+        (not settings.scale_embeddings, "unscaled embeddings"),
     ):
         if found:
-            raise ConfigError(f"Marian models have no {what}; this one has, and cannot be exported.")
+            raise ConfigError(f"this model has {what}, which Marian models cannot have. It cannot be exported.")
     return model
 
 

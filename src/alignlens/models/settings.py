@@ -30,31 +30,33 @@ class TransformerSettings(ArchitectureSettings):
 
     dim: int = setting(256, "Width of token vectors and layers; even.", Limits(2, 16384), WIDTH[1])
     ffn: int = setting(
-        1024, "Width inside the feed-forward layers.", Limits(1, 65536), "the weights of a layer grow with it"
+        1024, "Width inside the feed-forward layers.", Limits(1, 65536), "the number of weights grows with it"
     )
     heads: int = setting(
-        4, "Attention heads; they must divide dim evenly.", Limits(1, 1024), "each needs a part of dim"
+        4, "Attention heads; they must divide dim evenly.", Limits(1, 1024), "each takes a part of dim"
     )
     encoder_layers: int = setting(3, "Layers of the encoder.", *DEPTH)
     decoder_layers: int = setting(3, "Layers of the decoder.", *DEPTH)
     norm: Literal["post", "pre"] = setting(
-        "post", "Layer norms after each residual sum (post), or before each layer and at the end (pre)."
+        "post", "Layer norms after each residual sum (post), or before each layer and after the last (pre)."
     )
-    activation: Literal["relu", "swish", "gelu", "gelu_tanh"] = setting("relu", "Inside the feed-forward layers.")
+    activation: Literal["relu", "swish", "gelu", "gelu_tanh"] = setting(
+        "relu", "Activation inside the feed-forward layers."
+    )
     sinusoids: Literal["interleaved", "halves", "fairseq"] = setting(
         "interleaved",
-        "Positions: sine and cosine by turns (interleaved), or all sines before all cosines (halves; fairseq, which "
-        "counts from 2 and has other wavelengths).",
+        "Positions: sines and cosines alternate (interleaved), or all sines come first (halves; fairseq, which "
+        "also counts from 2 and has other wavelengths).",
     )
     max_positions: int | None = setting(
         None,
-        "Longest sentence, in pieces with its symbols, that learned positions exist for; null for sinusoids, which "
-        "have no end.",
+        "Longest sentence, in pieces with its symbols, that has learned positions; null for sinusoids, which "
+        "have no limit.",
         Limits(2, 100000),
-        "a table has a row for each",
+        "a table has one row per position",
     )
-    scale_embeddings: bool = setting(True, "Whether token vectors are multiplied by the root of dim.")
-    norm_embeddings: bool = setting(False, "Whether a layer norm follows token vectors with their positions.")
+    scale_embeddings: bool = setting(True, "Whether token vectors are multiplied by the square root of dim.")
+    norm_embeddings: bool = setting(False, "Whether a layer norm follows the sum of token vectors and positions.")
     dropout: float = setting(0.1, "Dropout on embeddings and on every layer's output.", SHARE)
     attention_dropout: float = setting(0.0, "Dropout on attention weights.", SHARE)
     activation_dropout: float = setting(0.0, "Dropout inside the feed-forward layers.", SHARE)
@@ -81,36 +83,39 @@ class CalibratedSettings(TransformerSettings):
 
     fusion: Literal["fixed", "anneal", "gate", "none"] = setting(
         "gate",
-        "How much of the calibrated weights is mixed in: always fixed_weight (fixed), more and more along the training "
-        "(anneal), what a learned gate says (gate), or nothing, so that masks only tell what matters (none).",
+        "Share of the calibrated weights: fixed_weight (fixed), rising during training (anneal), decided by a learned "
+        "gate (gate), or zero, so that masks only tell what matters (none).",
     )
     fixed_weight: float = setting(
-        0.1, "What calibrated weights are multiplied with (fusion fixed).", Limits(0, 1000), "the others are lost in it"
+        0.1,
+        "Factor of the calibrated weights (fusion fixed).",
+        Limits(0, 1000),
+        "beyond that, the original weights are lost",
     )
     anneal_updates: int = setting(
         100_000,
         "Updates after which the share of the original weights has fallen to 1/e (fusion anneal).",
         Limits(1, 100_000_000),
-        "no training is as long",
+        "no training is that long",
     )
     inference_updates: int | None = setting(
         None,
-        "Updates that this share is computed for outside of training (fusion anneal); null for those the model was "
+        "Number of updates that sets this share outside of training (fusion anneal); null for those the model was "
         "trained for. The released code has 150000, whatever the training.",
         Limits(0, 100_000_000),
-        "no training is as long",
+        "no training is that long",
     )
     rows: Literal["raw", "renorm"] = setting(
         "raw", "Mixed weights as they are, which sum to more than one (raw, as released), or divided by their sum."
     )
     mask_input: Literal["released", "printed"] = setting(
         "released",
-        "Masks are made of what enters the attention layer and of the encoder output (released), or of the queries "
+        "Masks are computed from the input of the attention layer and the encoder output (released), or from queries "
         "and keys of each head, projected once more (printed).",
     )
     gate: Literal["released", "printed"] = setting(
         "released",
-        "One map for all heads of a layer, of the scaled query (released), or one for each head, of its query as it is "
+        "One gate for all heads of a layer, from the scaled query (released), or one per head, from its plain query "
         "(printed); with fusion gate.",
     )
 
@@ -136,19 +141,19 @@ class LstmSettings(ArchitectureSettings):
     output: Literal["luong", "two_layer", "linear"] = setting(
         "luong",
         "One tanh layer over context and state (luong), a hidden layer as in Snell et al. (two_layer), "
-        "or the sum of both and no layer (linear).",
+        "or the sum of both without a layer (linear).",
     )
-    activation: Literal["relu", "tanh"] = setting("relu", "Of the hidden layer of output two_layer.")
+    activation: Literal["relu", "tanh"] = setting("relu", "Activation of the hidden layer (output two_layer).")
     attention: Literal["bilinear", "uniform"] = setting(
         "bilinear", "Learned weights (bilinear), or the same weight at every source position, frozen (uniform)."
     )
     heads: int = setting(1, "Attention heads, each as wide as the states.", Limits(1, 1024), "each has its own weights")
-    head_contexts: Literal["sum", "mean"] = setting("sum", "What the contexts of several heads become.")
+    head_contexts: Literal["sum", "mean"] = setting("sum", "How the contexts of several heads are combined.")
     head_projection: Literal["shared", "own"] = setting(
-        "shared", "Contexts are put together and projected (shared), or each has a projection of its own (own)."
+        "shared", "Contexts are concatenated and projected (shared), or each has its own projection (own)."
     )
     layer_dropout: float = setting(0.0, "Dropout between recurrent layers.", SHARE)
-    output_dropout: float = setting(0.1, "Dropout on what the output layer reads.", SHARE)
+    output_dropout: float = setting(0.1, "Dropout on the input of the output layer.", SHARE)
 
     def __post_init__(self) -> None:
         if self.output == "linear" and self.dim != self.hidden:
@@ -170,13 +175,13 @@ class FconvSettings(ArchitectureSettings):
     hidden: int = setting(256, "Width of the convolutions.", *WIDTH)
     encoder_layers: int = setting(4, "Layers of the encoder.", *DEPTH)
     decoder_layers: int = setting(3, "Layers of the decoder.", *DEPTH)
-    width: int = setting(3, "Positions that a convolution sees.", Limits(1, 100), "the weights of a layer grow with it")
+    width: int = setting(3, "Positions that a convolution sees.", Limits(1, 100), "the number of weights grows with it")
     dropout: float = setting(0.1, "Dropout on embeddings and before every convolution.", SHARE)
     max_positions: int = setting(
         1024,
-        "Longest sentence, in pieces with the end symbol, that learned positions exist for.",
+        "Longest sentence, in pieces with the end symbol, that has learned positions.",
         Limits(2, 100000),
-        "a table has a row for each",
+        "a table has one row per position",
     )
     scale_encoder_gradient: bool = setting(
         True, "Divide the encoder's gradient by twice the number of attention layers, as the original does."

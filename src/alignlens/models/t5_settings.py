@@ -16,17 +16,23 @@ class T5Settings(ArchitectureSettings):
 
     dim: int = setting(512, "Width of token vectors and layers.", *WIDTH)
     ffn: int = setting(
-        2048, "Width inside the feed-forward layers.", Limits(1, 65536), "the weights of a layer grow with it"
+        2048, "Width inside the feed-forward layers.", Limits(1, 65536), "the number of weights grows with it"
     )
     heads: int = setting(8, "Attention heads.", Limits(1, 1024), "each has its own weights")
     head_dim: int = setting(64, "Width of a head.", *WIDTH)
     encoder_layers: int = setting(6, "Layers of the encoder.", *DEPTH)
     decoder_layers: int = setting(6, "Layers of the decoder.", *DEPTH)
-    distances: int = setting(32, "Entries of the tables of distances.", Limits(4, 1024), "each head has as many")
-    farthest: int = setting(
-        128, "The distance from which on all are alike.", Limits(2, 100000), "no sentence is as long"
+    distances: int = setting(
+        32, "Entries of the tables of relative positions.", Limits(4, 1024), "each head has as many"
     )
-    activation: Literal["relu", "swish", "gelu", "gelu_tanh"] = setting("relu", "Inside the feed-forward layers.")
-    gated: bool = setting(False, "Whether what is inside them is multiplied with another projection.")
-    scale_output: bool = setting(True, "Whether decoder states are divided by the root of dim before the output.")
+    farthest: int = setting(
+        128, "Distance beyond which all positions count as equally far.", Limits(2, 100000), "no sentence is that long"
+    )
+    activation: Literal["relu", "swish", "gelu", "gelu_tanh"] = setting(
+        "relu", "Activation inside the feed-forward layers."
+    )
+    gated: bool = setting(False, "Whether the feed-forward layers are gated: multiplied by a second projection.")
+    scale_output: bool = setting(
+        True, "Whether decoder states are divided by the square root of dim before the output."
+    )
     dropout: float = setting(0.1, "Dropout on embeddings, attention weights and every layer's output.", SHARE)

@@ -65,7 +65,7 @@ def _check_signs(scores: Scores, methods: Sequence[Method]) -> None:
     lowest = scores.min(axis=(1, 2))
     if (lowest < 0).any():
         method = methods[int(lowest.argmin())]
-        raise ConfigError(f"method {method.text}: its scores have signs, and are no shares. Leave it out.")
+        raise ConfigError(f"method {method.text}: its scores have signs and are not shares. Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class Pieces:
         texts = source.as_text(self.trained.source), target.as_text(self.trained.target)
         other = Pieces.of(reverse, texts[1], texts[0])
         sides = (texts[0], self.source_counts, other.target_counts), (texts[1], self.target_counts, other.source_counts)
-        for given, mine, theirs in sides:
-            if (mine != theirs).any():
-                place = int(np.argmax(mine != theirs))
-                problem = f"{mine[place]} words to {self.trained.folder}, but {theirs[place]} to {reverse.folder}."
-                advice = "Give tokenised text, or models whose subwords keep its words."
+        for given, ours, theirs in sides:
+            if (ours != theirs).any():
+                place = int(np.argmax(ours != theirs))
+                problem = f"{ours[place]} words for {self.trained.folder}, but {theirs[place]} for {reverse.folder}."
+                advice = "Give tokenised text, or models whose subwords keep its words intact."
                 raise InputError(problem, given.name, given.first + place, advice)
         return other
 

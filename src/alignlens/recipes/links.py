@@ -24,7 +24,7 @@ def check_models(recipe: AlignmentRecipe, models: Sequence[Asked], name: str) ->
     for (side, option, part), asked in zip(parts, models, strict=False):
         if part is not None and part.model != asked.trained.checksum:
             raise ConfigError(
-                f"--recipe {name}: its {side} model is another than {option} {asked.trained.folder} (SHA-256 "
+                f"--recipe {name}: its {side} model is not {option} {asked.trained.folder} (SHA-256 "
                 f"{part.model[:12]}…, here {asked.trained.checksum[:12]}…). Make a recipe for these models: "
                 "alignlens calibrate."
             )

@@ -47,7 +47,7 @@ class Part:
 
     model: str = setting(REQUIRED, "SHA-256 of its weights and subwords.", **_SHA256)
     components: tuple[Component, ...] = setting(
-        REQUIRED, "Whose shares are added up.", minItems=1, maxItems=_MOST_COMPONENTS
+        REQUIRED, "Methods whose shares are added up.", minItems=1, maxItems=_MOST_COMPONENTS
     )
 
     @property
@@ -75,31 +75,31 @@ class Origin:
 
     source: Text = setting(REQUIRED, "The source text.")
     target: Text = setting(REQUIRED, "Its translation.")
-    pairs: int = setting(REQUIRED, "How many pairs of it were read, from the first.", PAIRS)
+    pairs: int = setting(REQUIRED, "How many pairs were read, from the first.", PAIRS)
     gold: Text | None = setting(None, "The gold links; null without any.")
     agreement: float | None = setting(
-        None, "F1 of the best words of one direction against those of the other; null with one model.", _SHARE
+        None, "F1 of the best words of one direction against those of the other; null for one model.", _SHARE
     )
-    aer: float | None = setting(None, "AER of the links there, in percent; null without gold.", Limits(0, 100))
+    aer: float | None = setting(None, "AER of the links on these pairs, in percent; null without gold.", Limits(0, 100))
 
 
 @dataclass(frozen=True)
 class AlignmentRecipe:
     """How links are made of the scores of one or two models."""
 
-    format: Literal[1] = setting(REQUIRED, "Version of this form.")
+    format: Literal[1] = setting(REQUIRED, "Version of this format.")
     forward: Part = setting(REQUIRED, "The model that reads the source.")
     combination: str = setting(REQUIRED, "product of both directions, or argmax of one.", choices=(PRODUCT, BEST))
     calibrated: Origin = setting(REQUIRED, "Where it comes from.")
     reverse: Part | None = setting(None, "The model that reads the target; null for one direction.")
-    threshold: float | None = setting(None, "What a product must exceed; null for argmax.", THRESHOLD)
+    threshold: float | None = setting(None, "Threshold that a product must exceed; null for argmax.", THRESHOLD)
 
     def check(self) -> None:
         """Raises for methods that are unknown, and for values that do not go together."""
         for part in (self.forward, self.reverse):
             methods = [] if part is None else [method.text for method in part.methods]
             if twice := [text for text in methods if methods.count(text) > 1]:
-                raise ConfigError(f"the component {twice[0]} stands there twice.")
+                raise ConfigError(f"the component {twice[0]} appears twice.")
         two = self.combination == PRODUCT
         if two != (self.reverse is not None) or two != (self.threshold is not None):
             raise ConfigError(f"{PRODUCT} needs a reverse part and a threshold, and {BEST} has neither.")

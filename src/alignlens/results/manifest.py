@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from alignlens.results.paths import PathPattern
 
 FILE = "manifest.json"
-_ADVICE = "Delete it and run the pipeline again, which writes it; without it, alignlens reads the whole folder."
+_ADVICE = "Delete it and run the pipeline again, which rewrites it; without it, alignlens reads the whole folder."
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Manifest:
     files: tuple[str, ...]
     protocol: Protocol = field(default_factory=Protocol)
     interval: Mapping[str, Any] = field(default_factory=dict)
-    """Level, samples and seed; empty for those that the files tell."""
+    """Level, samples and seed; empty for those that the files state."""
     everything: bool = False
     """Whether whatever there is counts: then nothing is known to be missing."""
 
@@ -77,7 +77,7 @@ class Manifest:
             protocol = Protocol.from_json(values.mapping(content, "protocol"))
             made = cls(root, files, protocol, interval_of(content))
             if made.as_json() != content:
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum does not match")
             return made
 
     def as_json(self) -> dict[str, Any]:

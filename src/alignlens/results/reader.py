@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from alignlens.results.manifest import Manifest
 
-_ADVICE = "Delete it and make it again with: alignlens score or alignlens score-methods, or run the pipeline again."
+_ADVICE = "Delete it and recreate it with: alignlens score or alignlens score-methods, or run the pipeline again."
 _NATURAL = re.compile("[0-9]{1,18}")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Files hold four digits of an error rate, and entropies in single precision.
 _ROUNDING = 1e-3
-_ADVICE = "Delete both and make them again with: alignlens score or alignlens score-methods, or run the pipeline again."
+_ADVICE = "Delete both and recreate them with: alignlens score or alignlens score-methods, or run the pipeline again."
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class SentenceFile:
         path = self.metrics.with_name(FILE)
         found = read_sentences(path)
         if found.names != self.names or found.counts.shape[1] != self.sentences:
-            raise InputError(f"of other rows or sentences than {self.metrics.name} beside it.", path, advice=_ADVICE)
+            raise InputError(f"has other rows or sentences than {self.metrics.name} beside it.", path, advice=_ADVICE)
         return found
 
     def refused(self, row: int) -> InputError:
         """Returns the error for a row whose sentences do not give what the metrics file says."""
-        problem = f"other counts of {self.names[row]} than {self.metrics.name} beside it."
+        problem = f"has other counts for {self.names[row]} than {self.metrics.name} beside it."
         return InputError(problem, self.metrics.with_name(FILE), advice=_ADVICE)
 
 

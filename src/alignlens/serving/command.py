@@ -43,7 +43,7 @@ def check_host(host: str) -> None:
         ipaddress.ip_address(host)
     except ValueError:
         if not is_machine(host):
-            raise ConfigError(f"--host {host!r}: neither an address nor the name of a machine.") from None
+            raise ConfigError(f"--host {host!r}: neither an address nor a host name.") from None
 
 
 def is_loopback(host: str) -> bool:

@@ -79,7 +79,7 @@ class Daemon:
                     if process_is_alive(*process):
                         _send(process[0], signal.SIGKILL)
                 if not _gone(living):
-                    raise ToolError(f"{self.name}: process {living[0][0]} does not end.")
+                    raise ToolError(f"{self.name}: process {living[0][0]} does not stop.")
         self._file.unlink(missing_ok=True)
         return bool(living)
 
@@ -130,7 +130,7 @@ def _send(pid: int, number: signal.Signals) -> None:
     except ProcessLookupError:
         pass
     except PermissionError:
-        raise ToolError(f"process {pid} belongs to another user, who has to end it.") from None
+        raise ToolError(f"process {pid} belongs to another user, who has to stop it.") from None
 
 
 def _gone(processes: Sequence[tuple[int, str]]) -> bool:

@@ -33,7 +33,7 @@ POOL = {
     "MLFLOW_SQLALCHEMYSTORE_POOL_SIZE": "20",
     "MLFLOW_SQLALCHEMYSTORE_MAX_OVERFLOW": "80",
 }
-"""What MLflow is told: two connections for every request, and fewer in all than PostgreSQL gives."""
+"""For MLflow: two connections for every request, and fewer in all than PostgreSQL grants."""
 
 _INSTALL = "Install it (Debian, Ubuntu: apt-get install postgresql) or put its programs on the PATH."
 
@@ -77,7 +77,9 @@ class Database:
         needed = len(os.fsencode(self._home / ".s.PGSQL.5432"))
         if needed > _SOCKET_BYTES:
             excess = needed - _SOCKET_BYTES
-            raise ConfigError(f"{self._home}: {excess} bytes too long for a socket. Choose a shorter --folder.")
+            raise ConfigError(
+                f"{self._home}: the path is {excess} bytes too long for a socket. Choose a shorter --folder."
+            )
 
     def _make_home(self) -> None:
         self._home.mkdir(mode=0o700, exist_ok=True)
@@ -92,7 +94,7 @@ class Database:
             if subprocess.run(["test", "-x", self._home], check=False, **privileges(self._user)).returncode != 0:
                 raise ConfigError(
                     f"{self._home}: user {self._user} cannot get there, and PostgreSQL does not run as root. "
-                    "Choose a --folder below folders that others may pass."
+                    "Choose a --folder whose parent folders others may enter."
                 )
 
     def _make_cluster(self, programs: Path) -> None:

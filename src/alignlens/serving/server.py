@@ -74,12 +74,14 @@ class ServerSettings:
         check_host(self.host)
         if not is_loopback(self.host):
             if not self.auth:
-                raise ConfigError(f"--host {self.host}: others can reach it, so it needs --auth.")
+                raise ConfigError(f"--host {self.host}: others can reach this address, so it needs --auth.")
             if not self.allowed_hosts:
-                raise ConfigError(f"--host {self.host}: say by which names it is reached: --allowed-hosts NAME[,NAME].")
+                raise ConfigError(
+                    f"--host {self.host}: give the host names that clients use: --allowed-hosts NAME[,NAME]."
+                )
         for name in self.allowed_hosts:
             if not is_machine(name):
-                raise ConfigError(f"--allowed-hosts: {name!r} is no name of a machine. Give names without port.")
+                raise ConfigError(f"--allowed-hosts: {name!r} is not a host name. Give names without ports.")
         missing = [name for name in SECRETS if self.auth and not os.environ.get(name)]
         if missing:
             raise ConfigError(f"--auth: set {' and '.join(missing)} in the environment.")
@@ -101,7 +103,7 @@ class Server:
         with turn(self.folder / "lock"):
             running = self.running()
             if running is not None and running != settings:
-                raise ConfigError(f"{running.url}: runs with other options. First run: alignlens server down.")
+                raise ConfigError(f"{running.url}: already runs with other options. First run: alignlens server down.")
             self.database.up()
             self._serve(settings)
             if self.daemon.pid is None:  # it was about to die when we came, and its child answered for it
@@ -125,7 +127,9 @@ class Server:
             settings.check_types()
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             raise InputError(
-                "damaged or not there, though the server runs.", self._settings, advice="Run: alignlens server down."
+                "damaged or missing, though the server is running.",
+                self._settings,
+                advice="Run: alignlens server down.",
             ) from None
         return settings
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ADVICE = "Fetch the folder of the model again."
-_MISSING = "the package tokenizers is not installed, which splits the text of this model."
+_MISSING = "the package tokenizers, which splits text for this model, is not installed."
 _INSTALL = "Install it with: pip install 'alignlens[encoders]'."
 
 
@@ -66,7 +66,7 @@ def read_merges(folder: Path) -> tuple[dict[str, int], list[Sequence[str]], Path
     else:
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise InputError("no tokenizer here: neither vocab.json with merges.txt nor tokenizer.json.", folder)
+            raise InputError("has no tokenizer: neither vocab.json with merges.txt nor tokenizer.json.", folder)
         content = read_json(path, _ADVICE)
         with taking(path, _ADVICE):
             if content["model"].get("type", "BPE") != "BPE":
@@ -89,7 +89,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[tuple[str, str]], path: Pat
         encoder = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, list(merges)))
     except Exception as error:  # the library raises nothing narrower
         why = " ".join(str(error).split())[:100]
-        raise InputError(f"not byte-level BPE, or damaged ({why}).", path, advice=_ADVICE) from None
+        raise InputError(f"damaged, or not byte-level BPE ({why}).", path, advice=_ADVICE) from None
     encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     return encoder
 

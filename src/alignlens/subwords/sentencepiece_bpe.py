@@ -104,7 +104,7 @@ def check_special_ids(segmenter: Segmenter, path: Path | str) -> None:
             raise InputError(
                 f"piece {number} of this SentencePiece model is {found.get(number)!r}, not {symbol!r}.",
                 path,
-                advice="Token stores need a model of: alignlens subwords train.",
+                advice="Token stores need a model made by: alignlens subwords train.",
             )
 
 
@@ -114,7 +114,7 @@ def _check_lengths(lines: Sequence[str], name: Path | str) -> None:
         # No character has more than four bytes; only long lines are worth encoding.
         if 4 * len(line) > _LONGEST_LINE_BYTES and (size := len(line.encode())) > _LONGEST_LINE_BYTES:
             raise InputError(
-                f"a line of {size:,} bytes; SentencePiece takes {_LONGEST_LINE_BYTES:,} at most.",
+                f"a line of {size:,} bytes; SentencePiece takes at most {_LONGEST_LINE_BYTES:,}.",
                 name,
                 number,
                 "Split it into sentences, or remove it from both sides.",
@@ -132,7 +132,7 @@ def _explained(error: Exception, vocab: int, what: str) -> ConfigError | ToolErr
     message = str(error)
     if most := re.search(r"value <= (\d+)", message):
         return ConfigError(
-            f"subwords.vocab: {vocab} is too large for {what}; it has pieces for {most[1]} at most. "
+            f"subwords.vocab: {vocab} is too large for {what}; it has pieces for at most {most[1]}. "
             f"Set vocab to {most[1]} or less."
         )
     if least := re.search(r"required_chars\. \d+ vs (\d+)", message):

@@ -28,9 +28,9 @@ class BpeSettings:
         8000,
         "Number of pieces (per side if separate).",
         VOCABULARY,
-        "the output layer of a model has a row for each",
+        "the output layer of a model has one row per piece",
     )
-    dummy_prefix: bool = setting(True, "Whether the first word of a line carries the word-start mark like all others.")
+    dummy_prefix: bool = setting(True, "Whether the first word of a line carries the word-start mark, like all others.")
     coverage: float = 1.0
     limit: int | None = None
 
@@ -40,4 +40,4 @@ class BpeSettings:
         if not 0.9 <= self.coverage <= 1.0:
             raise ConfigError(f"subwords.coverage: {self.coverage} must lie between 0.9 and 1.")
         if self.limit is not None and self.limit < 1:
-            raise ConfigError(f"subwords.limit: {self.limit} must be at least 1, or absent for all lines.")
+            raise ConfigError(f"subwords.limit: {self.limit} must be at least 1, or left out for all lines.")

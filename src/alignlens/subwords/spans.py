@@ -140,7 +140,7 @@ class Segmenter:
         try:
             return cls(_processor_of(path), path)
         except (RuntimeError, ValueError, IndexError):
-            raise InputError("not a SentencePiece model, or a damaged one.", path, advice=_TRAIN) from None
+            raise InputError("damaged, or not a SentencePiece model.", path, advice=_TRAIN) from None
 
     def _try(self) -> None:
         """Uses every piece once."""

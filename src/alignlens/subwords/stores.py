@@ -71,7 +71,7 @@ class PieceWriter:
         pieces = self._segmenter.pieces_of(ids)
         written = " ".join(pieces)
         if words(written) != pieces or max(word_of_piece(pieces), default=-1) + 1 != len(words(line)):
-            raise ToolError(f"{place}: the pieces do not give back the words of this line; do not use them.")
+            raise ToolError(f"{place}: the pieces do not add up to the words of this line; do not use them.")
         if self._file is not None:
             self._file.write(written + "\n")
         if self._store is not None:

@@ -38,10 +38,10 @@ class VocabularySegmenter(Segmenter):
         self._vocabulary = list(vocabulary)
         self._id_of = {piece: number for number, piece in enumerate(self._vocabulary)}
         if MARK not in self._id_of:
-            raise InputError(f"the vocabulary of this model has no piece {MARK!r}; not supported.", path)
+            raise InputError(f"the vocabulary of this model has no piece {MARK!r}, which is not supported.", path)
         own: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
         if sum(piece in self._id_of for piece in own) < _LEAST_KNOWN * len(own):
-            problem = "most of its pieces are not in the vocabulary of this model; it belongs to another one."
+            problem = "most of its pieces are not in the vocabulary of this model: it belongs to another one."
             raise InputError(problem, path, advice=_ADVICE)
         # Pieces are known by their numbers, so both files count.
         listed = hashlib.sha256("\n".join(self._vocabulary).encode()).hexdigest()
@@ -105,7 +105,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, IndexError):
-        raise InputError("not a SentencePiece model, or a damaged one.", path, advice=_ADVICE) from None
+        raise InputError("damaged, or not a SentencePiece model.", path, advice=_ADVICE) from None
 
 
 def _is_one_word(pieces: Sequence[str]) -> bool:

@@ -129,7 +129,7 @@ def draws(settings: HeadsSettings, collected: Collected, scenario: str) -> list[
     for kind, (pool, count) in pools.items():
         if len(pool) < count:
             _log.warning(
-                "%s: only %d %s heads among %d tried, %d are needed; raise most_heads",
+                "%s: only %d %s heads among %d tried, but %d are needed; raise most_heads",
                 scenario,
                 len(pool),
                 kind,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 Variant = Literal["printed", "released"]
 
-_WIDTH = Limits(1, 4096), "the weights of a layer grow with its square"
-_WORDS = Limits(2, 2000), "a model has gates for every word"
-_MEMORY = Limits(1, 10_000), "all models of a batch are in memory together"
+_WIDTH = Limits(1, 4096), "the number of weights grows with its square"
+_WORDS = Limits(2, 2000), "gates are kept for every word"
+_MEMORY = Limits(1, 10_000), "all models of a batch must fit in memory"
 _SHARE = Limits(0, 1)
 # Gates of one position that stay in the cache of a core: more models at once would wait for memory.
 _GATES_AT_ONCE = 131_072
@@ -30,7 +30,7 @@ _LEAST_GROUPS = 2
 
 @dataclass(frozen=True)
 class ToySettings:
-    """What every toy task can be told."""
+    """Settings of every toy task."""
 
     words: int = setting(40, "Words of a sentence.", *_WORDS)
     dim: int = setting(256, "Width of word vectors.", *_WIDTH)
@@ -41,7 +41,7 @@ class ToySettings:
     evaluate_samples: int = setting(50, "Fresh samples of an evaluation.", *_MEMORY)
     learning_rate: float = setting(1e-3, "Learning rate of Adam.", Limits(0, 10, above=True))
     side_by_side: int | None = setting(
-        None, "Trainings that are one batched model; null for as many as the cache of a core holds.", *_MEMORY
+        None, "Trainings in one batched model; null for as many as the cache of a core holds.", *_MEMORY
     )
 
     @property
@@ -76,7 +76,7 @@ class CopySettings(SeededSettings):
     """Tasks of copying a sentence."""
 
     count_samples: int = setting(
-        1000, "Samples that words are counted in, source with target.", Limits(1, 1_000_000), "all are in memory"
+        1000, "Samples in which words are counted, source with target.", Limits(1, 1_000_000), "all are kept in memory"
     )
 
 
@@ -84,7 +84,7 @@ class CopySettings(SeededSettings):
 class ControlSettings(CopySettings):
     """Copying distinct words of a larger set."""
 
-    pool: int = setting(60, "Words that those of a sentence are drawn from, each at most once.", *_WORDS)
+    pool: int = setting(60, "Words from which a sentence is drawn, each at most once.", *_WORDS)
 
     @property
     def vocabulary(self) -> int:
@@ -123,16 +123,16 @@ class KeywordSettings(SeededSettings):
     evaluate_every: int = setting(5, "Updates between two evaluations.", Limits(1, 1_000_000))
     evaluate_samples: int = setting(160, "Fresh samples of an evaluation, half of them with the keyword.", *_MEMORY)
     near_end: int = setting(
-        5, "Sentences whose keyword is among so many last words do not count for the last position.", Limits(1, 2000)
+        5, "Sentences with the keyword among this many last words do not count for the last position.", Limits(1, 2000)
     )
 
     def check(self) -> None:
         """Raises where nothing would be left to average."""
         if self.near_end >= self.words:
-            raise ConfigError(f"near_end: {self.near_end} last words are all of a sentence of {self.words}.")
+            raise ConfigError(f"near_end: {self.near_end} must be less than words, which is {self.words}.")
         if self.evaluate_samples < 2 * self.words:
-            least = "so that the keyword stands at every position of some"
-            raise ConfigError(f"evaluate_samples: {self.evaluate_samples} must be at least {2 * self.words}, {least}.")
+            why = "so that the keyword occurs at every position"
+            raise ConfigError(f"evaluate_samples: {self.evaluate_samples} must be at least {2 * self.words}, {why}.")
 
 
 @dataclass(frozen=True)
@@ -144,15 +144,19 @@ class HeadsSettings(ToySettings):
         "LSTM, one projection, summed contexts (printed), or GRU, own projections, mean of contexts, two tables of "
         "word vectors (released).",
     )
-    heads: int = setting(8, "Heads of a model of the scenarios.", Limits(1, 64), "each has its attention")
-    collect: int = setting(20, "Good heads, and bad ones, to be found.", Limits(1, 10_000), "each is three trainings")
-    most_heads: int = setting(300, "Single heads to try at most.", Limits(1, 100_000), "each is three trainings")
+    heads: int = setting(8, "Heads of a model of the scenarios.", Limits(1, 64), "each has its own attention")
+    collect: int = setting(
+        20, "Good heads to find, and as many bad ones.", Limits(1, 10_000), "each is three trainings"
+    )
+    most_heads: int = setting(
+        300, "Largest number of single heads to try.", Limits(1, 100_000), "each is three trainings"
+    )
     data_seeds: int = setting(3, "Trainings of a single head, on different samples.", Limits(1, 100))
     draws: int = setting(20, "Trainings of a scenario.", Limits(1, 10_000))
     random_pool: int = setting(30, "Fresh heads that the random scenario draws from.", Limits(1, 10_000))
     good_above: float = setting(0.95, "A head is good if the accuracy of all its trainings passes this.", _SHARE)
     bad_below: float = setting(0.6, "A head is bad if all its trainings end below this accuracy.", _SHARE)
-    initial_seed: int = setting(0, "Seed of what all trainings start from, apart from heads.", SEED)
+    initial_seed: int = setting(0, "Seed of the initial weights that all trainings share, heads excepted.", SEED)
 
     def check(self) -> None:
         """Raises for scenarios that could not be drawn."""

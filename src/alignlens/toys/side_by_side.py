@@ -138,7 +138,7 @@ class Group:
         if not self._path.is_file():
             return {}
         tensors, about = load_tensors(self._path)
-        with taking(self._path, f"Delete {self._path.parent.parent} to start anew."):
+        with taking(self._path, f"Delete {self._path.parent.parent} to start over."):
             check_identity(self._path, about["identity"], self._identity)
             self.step, self.curves = int(about["step"]), dict(about["curves"])
         return tensors
@@ -148,9 +148,9 @@ def check_identity(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, An
     """Raises if a file belongs to other settings, naming the first thing that differs."""
     for key, (then, now) in differences(saved, wanted).items():
         raise InputError(
-            f"a stopped training with {key} = {json.dumps(then)} is here, and now {key} = {json.dumps(now)}.",
+            f"holds a stopped training with {key} = {json.dumps(then)}, but now {key} = {json.dumps(now)}.",
             path,
-            advice=f"Set it back to go on, or delete {path.parent.parent} to start anew.",
+            advice=f"Set it back to continue, or delete {path.parent.parent} to start over.",
         )
 
 
@@ -186,7 +186,7 @@ class Classroom:
         with WorkFolder.reserved(folder) as hold:
             room = cls(folder, identity, threads, told)
             for path in sorted(room._folder.glob("*.safetensors"))[:1]:
-                with taking(path, f"Delete {folder} to start anew."):
+                with taking(path, f"Delete {folder} to start over."):
                     check_identity(path, _task_of(load_tensors(path)[1]["identity"]), _plain(identity))
             torch.set_num_threads(1)  # of every thread: products of this size gain more from another group than a core
             try:

@@ -118,7 +118,7 @@ class Address:
         except sqlite3.Error as error:
             reason = self.hide(str(error))
             if is_damage(error):
-                raise ToolError(f"{self}: damaged ({reason}). Make it anew: alignlens track rebuild.") from None
+                raise ToolError(f"{self}: damaged ({reason}). Rebuild it: alignlens track rebuild.") from None
             raise ToolError(f"{self}: not usable ({reason}). {ADVICE}") from None
 
     def _check_server(self) -> None:

@@ -101,7 +101,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> float:
-    raise MalformedError(f"{text} is no number")
+    raise MalformedError(f"{text} is not a number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)

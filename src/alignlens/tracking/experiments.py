@@ -88,9 +88,9 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 "-metrics.dev_bleu",
             ),
         ),
-        "import models": Experiment("Translation models from elsewhere, made model folders of ours."),
+        "import models": Experiment("Translation models from elsewhere, imported as model folders."),
         "train masks": Experiment(
-            "Mask nets of trained models, with what their perturbation does to the dev text.",
+            "Mask nets of trained models, with the effect of their perturbation on the dev text.",
             View(
                 "masks by loss",
                 (
@@ -124,13 +124,13 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             ),
         ),
         "explain classifiers": Experiment(
-            "What classifiers look at, at every checkpoint, with how good they are there."
+            "What classifiers look at, at every checkpoint, and how good they are there."
         ),
         "trajectory": Experiment(
-            "What models say of a text along their training, and how good they are at each checkpoint."
+            "What models look at in a text as they learn, and how good they are at each checkpoint."
         ),
         "agreement": Experiment(
-            "How far trainings agree on what matters in a text: agreement A, Kendall's tau, xi.",
+            "How far training runs agree on what matters in a text: agreement A, Kendall's tau, xi.",
             View(
                 "agreement by task",
                 (
@@ -147,18 +147,18 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             ),
         ),
         "counts": Experiment(
-            "Words that stand together in training text, and what a bag of words learns of them first."
+            "Words that occur together in training text, and which of them a bag of words learns first."
         ),
         "toys": Experiment("Generated tasks: how many seeds learn them, and how fast."),
         "translate": Experiment("Translations of the test text."),
         "force": Experiment("Accuracy and perplexity of models on the reference of the test text."),
         "bleu": Experiment("BLEU of the translations."),
         "train aligners": Experiment("Word aligners, trained and stored."),
-        "select": Experiment("Pairs of a text that a study asked for."),
-        "align": Experiment("Links that stored aligners gave to text they had not seen."),
+        "select": Experiment("Sentence pairs chosen from a text for a study."),
+        "align": Experiment("Links by stored aligners on text they had not seen."),
         "symmetrize": Experiment("Links of both directions, combined."),
         "score": Experiment(
-            "Word aligners against gold links: a run per direction and combination.",
+            "Word aligners against gold links: one run per direction and combination.",
             View(
                 "aligners by AER",
                 (*_SCORES, "params.train_pairs", "tags.dataset", "tags.aligner", "tags.text", "tags.links"),
@@ -167,10 +167,10 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
         ),
         "attribute": Experiment("Scores of all methods for one model, direction and decoding, with what they cost."),
         "reference": Experiment("Links of stored aligners, in place of gold links of models' own translations."),
-        "extract": Experiment("From scores of pieces to links of words."),
-        "score-part": Experiment("Some methods of a model against gold links; attribution has them all."),
+        "extract": Experiment("Word links read off scores of pieces."),
+        "score-part": Experiment("Some methods of a model against gold links; attribution has all of them."),
         "attribution": Experiment(
-            "Attribution methods against gold links: a run per method, model, direction and decoding.",
+            "Attribution methods against gold links: one run per method, model, direction and decoding.",
             View(
                 "methods by AER",
                 (
@@ -188,7 +188,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
             ),
         ),
         "calibration": Experiment(
-            "What calibration does to attention, whether attention and masks point at what matters, and losses.",
+            "What calibration does to attention and loss, and whether attention and masks point at what matters.",
             View(
                 "calibration by model",
                 (
@@ -207,7 +207,7 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
                 "tags.model",
             ),
         ),
-        "encoders": Experiment("Weights and norms inside encoders over a text."),
+        "encoders": Experiment("Attention weights and norms inside encoders over a text."),
     }
 )
 

@@ -222,7 +222,7 @@ class Journal:
         return InputError(
             f"the journal cannot be written ({error.strerror}).",
             self.path or "journal",
-            advice="Make room or give write permission, then run the same command again.",
+            advice="Free disk space or grant write permission, then run the same command again.",
         )
 
 

@@ -130,7 +130,7 @@ def _read(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _LARGEST_BYTES:
-                raise InputError("too big for a journal.", path, advice="Run the job again, or delete the journal.")
+                raise InputError("too large for a journal.", path, advice="Run the job again, or delete the journal.")
             return file.read(_LARGEST_BYTES)
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror}).", path, advice="Check the path.") from None
@@ -141,7 +141,7 @@ def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> 
     kind, key, now = event["event"], event["run"], float(event["time"])
     if kind == "run":
         if key in records:
-            raise MalformedError("the run has begun before")
+            raise MalformedError("the run has already begun")
         content = {name: event[name] for name in _NAMES}
         record = records[key] = RunRecord(journal=path, key=key, start=now, last=now, **content)
         return record
@@ -149,7 +149,7 @@ def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> 
         raise MalformedError("the run has not begun")
     record = records[key]
     if record.end is not None:
-        raise MalformedError("the run has ended before")
+        raise MalformedError("the run has already ended")
     record.last = now
     if kind == "metrics":
         step = event["step"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from alignlens.tracking.reconcile import SyncResult
 
-ADVICE = "Close what uses it, make room, or give write permission."
+ADVICE = "Close programs that use it, free disk space, or grant write permission."
 
 _SIDES = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a database that was not closed properly
 _RUN_ID = re.compile("[0-9a-f]{32}")

@@ -21,6 +21,6 @@ class TrackingSettings:
         """Raises for a password: a configuration is copied, committed and printed."""
         if self.uri is not None and _PASSWORD.search(self.uri):
             raise ConfigError(
-                "tracking.uri: a configuration is no place for a password. "
+                "tracking.uri: do not put a password in a configuration. "
                 "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead."
             )

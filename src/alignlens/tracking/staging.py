@@ -88,7 +88,7 @@ def _content(artifact: Artifact, root: Path) -> tuple[bytes | None, str]:
     try:
         with open_below(root, artifact.path) as file:
             if artifact.size > _WHOLE_BYTES:
-                return None, "too big to copy"
+                return None, "too large to copy"
             content = file.read(artifact.size + 1)
     except OutsideError:
         return None, f"lies outside the results folder {root}"

@@ -121,8 +121,8 @@ class Tracker:
         """Raises if the files of new runs would go somewhere else: a copied store still names its old folder."""
         if experiment in self._strange:
             raise ToolError(
-                f"{self._address}: was moved or copied, its files go to {escaped(self._strange[experiment])}. "
-                "Make it anew: alignlens track rebuild."
+                f"{self._address}: was moved or copied; its files still go to {escaped(self._strange[experiment])}. "
+                "Rebuild it: alignlens track rebuild."
             )
 
     def status(self, run: str) -> str:
@@ -211,7 +211,7 @@ class Store:
         presets = {record.preset for record in load_records(paths, reading)}
         try:
             if not presets:
-                raise ToolError(f"{self.address}: no journal to make it from. {KEPT}")
+                raise ToolError(f"{self.address}: there is no journal to rebuild it from. {KEPT}")
             if self.address.database is not None:
                 return self._rebuild_sqlite(self.address.database, paths)
             with self.address.turn(), self._tracker() as tracker:

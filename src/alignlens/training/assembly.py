@@ -124,7 +124,7 @@ def assemble(
     if start_from is not None:
         _begin_with(start_from, start_weights, made, spec, files)
     elif chosen.spec.needs_start:
-        raise ConfigError(f"training.objective: {chosen.name} goes on from a trained model; name it by --start-from.")
+        raise ConfigError(f"training.objective: {chosen.name} starts from a trained model; name it with --start-from.")
     identity = {
         "model": spec.as_json(),
         "start_from": None if start_from is None else sha256_of(start_from / f"{start_weights}.safetensors"),
@@ -144,7 +144,7 @@ def _references(files: Files, sentences: int) -> list[str]:
         raise InputError(
             f"{len(references):,} lines for {sentences:,} sentences in {files.dev_target}.",
             files.dev_text,
-            advice="Give the text that the token store was made of.",
+            advice="Give the text that the token store was made from.",
         )
     return references
 
@@ -162,8 +162,8 @@ def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, fil
         common = {key: wanted["settings"][key] for key in other.as_json()["settings"]}
         wanted |= {"architecture": other.architecture, "settings": common}
     for key, (theirs, ours) in differences(other.as_json(), wanted).items():
-        told = f"a model with {key} = {json.dumps(theirs)}, but here {key} = {json.dumps(ours)}."
-        raise InputError(told, folder, advice=advice)
+        problem = f"a model with {key} = {json.dumps(theirs)}, but here {key} = {json.dumps(ours)}."
+        raise InputError(problem, folder, advice=advice)
     for side, path in (("source", files.source_subwords), ("target", files.target_subwords)):
         if sha256_of(folder / f"{side}.model") != sha256_of(path):
             raise InputError(f"its {side} pieces are not those of {path}.", folder, advice=advice)

@@ -115,7 +115,10 @@ class Training:
                     self._save()
                     saved = time.monotonic()
                 if asked:
-                    _log.info("stopped after update %d, which is saved; the same command goes on", self.progress.update)
+                    _log.info(
+                        "stopped after update %d, which is saved; the same command continues from there",
+                        self.progress.update,
+                    )
                     interrupt.obey()
         return self.progress
 
@@ -174,7 +177,7 @@ class Training:
             return
         raise TrainingError(
             f"update {self.progress.update}: the {what} at learning rate {rate:.2g}. Lower training.learning_rate, "
-            "lengthen training.warmup or set training.clip; what was saved before is kept."
+            "lengthen training.warmup or set training.clip; the last saved state is kept."
         )
 
     def _finished(self) -> bool:

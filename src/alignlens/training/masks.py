@@ -50,13 +50,13 @@ class MaskTraining:
         spec = read_spec(self.model)
         if spec.architecture != _ARCHITECTURE:
             raise InputError(
-                f"a model of architecture {spec.architecture}; masks are trained for {_ARCHITECTURE} only.",
+                f"is a model of architecture {spec.architecture}; masks can only be trained for {_ARCHITECTURE}.",
                 self.model,
-                advice="A calibrated model has masks of its own; others can have none.",
+                advice="A calibrated model has masks of its own; other architectures have none.",
             )
         if self.dev is None and len(self.texts[0]) < HELD_OUT:
-            told = f"{len(self.texts[0])} pairs; with so few, nothing can be held out."
-            raise InputError(told, self.texts[0].name, advice="Give --dev-source and --dev-target.")
+            problem = f"{len(self.texts[0])} pairs are too few to hold out some of them."
+            raise InputError(problem, self.texts[0].name, advice="Give --dev-source and --dev-target.")
         return spec
 
     def write_text(self) -> None:

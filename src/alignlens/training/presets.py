@@ -28,7 +28,7 @@ class Recipe:
     """
 
     architecture: str = setting(
-        REQUIRED, "The kind of model, which decides the keys of `model`.", choices=ARCHITECTURES
+        REQUIRED, "The kind of model, which determines the keys of `model`.", choices=ARCHITECTURES
     )
     source_begin: bool = setting(
         False, "Whether source sentences start with BEGIN, as in Snell et al. (2021); they always end with END."
@@ -43,7 +43,7 @@ class Preset(Recipe):
 
     name: str
     model: dict[str, Any] = setting({}, _MODEL)
-    description: str = setting(REQUIRED, "Where the numbers come from, and what differs from there.")
+    description: str = setting(REQUIRED, "Where the numbers come from, and what differs from the source.")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class ChosenModel:
     """A preset with changes, as a configuration has it."""
 
     preset: str = setting(REQUIRED, "A model of config/models.yaml.")
-    model: dict[str, Any] = setting({}, "What of its sizes and switches is to be different.")
-    training: dict[str, Any] = setting({}, "What of its training is to be different.")
+    model: dict[str, Any] = setting({}, "Changes to its sizes and switches.")
+    training: dict[str, Any] = setting({}, "Changes to its training.")
 
 
 class Presets:

@@ -14,12 +14,12 @@ from alignlens.training.objectives.registry import ChosenObjective, MaskNetOptio
 if TYPE_CHECKING:
     from alignlens.models.base_settings import ArchitectureSettings
 
-_IN_MEMORY = BATCH_TOKENS, "a batch is in memory at once"
-_RATE = Limits(0, 1000), "any training diverges long before"
-_TOO_LONG = "no training is as long"
+_IN_MEMORY = BATCH_TOKENS, "a whole batch must fit in memory"
+_RATE = Limits(0, 1000), "long before, any training diverges"
+_TOO_LONG = "no training is that long"
 _UPDATES = Limits(1, 10_000_000), _TOO_LONG
 _EPOCHS = Limits(1, 1_000_000), _TOO_LONG
-_ALL_ONE = "all masks are one long before"
+_ALL_ONE = "long before, all masks are one"
 #: Small batches and a high rate, since nothing but a few projections has to learn; labels as they are, since the point
 #: is what becomes of their probability. The dev loss is that of the model, so the last weights are as good as any.
 _MASK_TRAINING = {
@@ -41,13 +41,17 @@ class TrainingSettings:
 
     objective: ChosenObjective = setting(
         ChosenObjective(),
-        "What is minimised, by name; its options stand beside the name and are checked by the objective.",
+        "What is minimised, by name; options of the objective follow the name.",
     )
-    batch_tokens: int = setting(4000, "Most padded tokens of a micro-batch, counted on its longer side.", *_IN_MEMORY)
-    batch_sentences: int | None = setting(None, "Most pairs of a micro-batch; null for no limit.", *_IN_MEMORY)
+    batch_tokens: int = setting(
+        4000, "Largest number of tokens in a micro-batch, padding included, on its longer side.", *_IN_MEMORY
+    )
+    batch_sentences: int | None = setting(
+        None, "Largest number of pairs in a micro-batch; null for no limit.", *_IN_MEMORY
+    )
     accumulation: int = setting(
         1,
-        "Micro-batches of an update, however many processes share them.",
+        "Micro-batches per update, however many processes share them.",
         Limits(1, 10_000),
         "each has random numbers of its own",
     )
@@ -60,19 +64,19 @@ class TrainingSettings:
     learning_rate: float = setting(1e-3, "The peak of the learning rate.", _RATE[0]._replace(above=True), _RATE[1])
     schedule: Literal["inverse_sqrt", "plateau", "linear", "constant"] = setting(
         "inverse_sqrt",
-        "What follows the warm-up, a fall with the root of the updates, shrinking when the dev loss no longer falls, "
+        "After the warm-up: a fall with the square root of the updates, a cut whenever the dev loss stops falling, "
         "a straight line to zero, or nothing.",
     )
     warmup: int = setting(4000, "Updates from warmup_start to the peak.", Limits(0, 10_000_000), _TOO_LONG)
     warmup_start: float = setting(1e-7, "Learning rate before the first update.", *_RATE)
     plateau_factor: float = setting(
         0.5,
-        "What the rate is multiplied with when the dev loss does not fall (schedule plateau).",
+        "Factor of the learning rate when the dev loss does not fall (schedule plateau).",
         Limits(0, 1, above=True),
     )
-    betas: tuple[float, float] = setting((0.9, 0.98), "Decay of Adam's two averages.", Limits(0, 1, below=True))
-    epsilon: float = setting(1e-8, "Adam's epsilon.", Limits(0, 1, above=True), "larger ones switch Adam off")
-    weight_decay: float = setting(0.0, "Weight decay.", Limits(0, 1000), "larger ones leave no weights")
+    betas: tuple[float, float] = setting((0.9, 0.98), "Decay rates of Adam's two averages.", Limits(0, 1, below=True))
+    epsilon: float = setting(1e-8, "Adam's epsilon.", Limits(0, 1, above=True), "larger values switch Adam off")
+    weight_decay: float = setting(0.0, "Weight decay.", Limits(0, 1000), "larger values leave nothing of the weights")
     label_smoothing: float = setting(
         0.1, "Share of probability spread over all pieces in the training loss.", Limits(0, 1, below=True)
     )
@@ -80,26 +84,26 @@ class TrainingSettings:
         0.0,
         "Largest norm of the gradient; 0 for no clipping.",
         Limits(0, 1_000_000),
-        "larger ones clip nothing; 0 says so",
+        "larger values clip nothing; 0 says so",
     )
-    max_updates: int | None = setting(None, "Stop after so many updates; null for no limit.", *_UPDATES)
+    max_updates: int | None = setting(None, "Stop after this many updates; null for no limit.", *_UPDATES)
     max_epochs: int | None = setting(
-        None, "Stop after so many passes over the training text; null for no limit.", *_EPOCHS
+        None, "Stop after this many passes over the training text; null for no limit.", *_EPOCHS
     )
     patience: int | None = setting(
-        None, "Stop after so many validations without improvement; null for no limit.", *_EPOCHS
+        None, "Stop after this many validations without improvement; null for no limit.", *_EPOCHS
     )
-    validate_every: int | None = setting(None, "Updates between validations; null for once every epoch.", *_UPDATES)
+    validate_every: int | None = setting(None, "Updates between validations; null for one per epoch.", *_UPDATES)
     validate_sentences: int = setting(
         200,
-        "First sentences of the dev text that are translated for BLEU at every validation; 0 for none.",
+        "Number of dev sentences, from the first, translated for BLEU at every validation; 0 for none.",
         Limits(0, 100_000),
         "they are translated at every validation",
     )
     best_by: Literal["loss", "accuracy", "bleu"] = setting(
-        "loss", "What makes a checkpoint the best one, measured on the dev text."
+        "loss", "Criterion for the best checkpoint, measured on the dev text."
     )
-    keep: Literal["best", "last", "averaged"] = setting("best", "The checkpoint that the pipeline goes on with.")
+    keep: Literal["best", "last", "averaged"] = setting("best", "The checkpoint that the pipeline uses.")
     average: int = setting(
         5,
         "How many of the last checkpoints are averaged, one per validation.",
@@ -108,14 +112,14 @@ class TrainingSettings:
     )
     snapshots: tuple[int, ...] = setting(
         (),
-        "Updates whose weights are kept besides.",
+        "Updates whose weights are also kept.",
         Limits(0, 10_000_000),
         _TOO_LONG,
         maxItems=10_000,
         uniqueItems=True,
     )
     precision: Literal["float32", "bfloat16", "float16"] = setting(
-        "float32", "Number format of the forward and backward pass; other than float32 is for GPUs."
+        "float32", "Number format of the forward and backward pass; formats other than float32 are for GPUs."
     )
     threads: int = setting(1, "Cores of a training job.", THREADS, "no machine has more")
 
@@ -150,16 +154,16 @@ class MaskSettings:
     The defaults are those that worked on the embedded corpus: see docs/models.md.
     """
 
-    updates: int = setting(400, "Updates of the training.", *_UPDATES)
+    updates: int = setting(400, "Updates to train for.", *_UPDATES)
     alpha: float = setting(
-        MaskNetOptions.alpha, "What the penalty for masks below one is multiplied with.", Limits(0, 1000), _ALL_ONE
+        MaskNetOptions.alpha, "Factor of the penalty for masks below one.", Limits(0, 1000), _ALL_ONE
     )
     mask_input: Literal["released", "printed"] = setting(
         "released",
-        "Masks are made of what enters the attention layer and of the encoder output (released), or of the queries "
+        "Masks are computed from the input of the attention layer and the encoder output (released), or from queries "
         "and keys of each head, projected once more (printed).",
     )
-    training: dict[str, Any] = setting({}, "Further changes of the training, such as {learning_rate: 0.001}.")
+    training: dict[str, Any] = setting({}, "Further changes to the training, such as {learning_rate: 0.001}.")
 
     def trained(self, where: str = "masks") -> TrainingSettings:
         """Returns the training; raises for changes that it does not have, or that have a key of their own."""

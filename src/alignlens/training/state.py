@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from alignlens.io.locks import Hold
 
 _MARKER = "training"
-_MARK = "The state of a training that alignlens train goes on from. It removes this folder at the end.\n"
+_MARK = "The saved state of a training. alignlens train continues from it and removes this folder at the end.\n"
 _FOLDERS = ("recent", "snapshots")
 _DIGEST = "sha256"
 
@@ -151,12 +151,12 @@ class WorkFolder:
         with taking(self._history, self._advice):
             *lines, last = self._history.read_text(encoding="utf-8").splitlines()
             if json.loads(last) != {_DIGEST: _digest(lines)}:
-                raise ValueError("its checksum does not fit")
+                raise ValueError("its checksum does not match")
             return [record for record in map(json.loads, lines) if record["update"] <= update]
 
     @property
     def _advice(self) -> str:
-        return f"Delete {self.folder} to start anew."
+        return f"Delete {self.folder} to start over."
 
     def checkpoint(self, name: str) -> Path:
         """Returns the path of a checkpoint of this training: ``best``, ``recent/000100``, ``snapshots/000100``."""
@@ -166,16 +166,16 @@ class WorkFolder:
         """Raises if the saved state belongs to another training, naming the first thing that differs."""
         for key, (then, now) in differences(saved, self._identity).items():
             raise InputError(
-                f"a stopped training with {key} = {json.dumps(then)} is here, and now {key} = {json.dumps(now)}.",
+                f"holds a stopped training with {key} = {json.dumps(then)}, but now {key} = {json.dumps(now)}.",
                 self._state,
-                advice=f"Set it back to go on, or delete {self.folder} to start anew.",
+                advice=f"Set it back to continue, or delete {self.folder} to start over.",
             )
 
 
 def _check_ours(folder: Path, name: Path) -> None:
     """Raises unless a folder is new, empty, or one that a training has left."""
     if folder.exists() and not folder.is_dir():
-        raise InputError("is a file, not a folder for a training.", name, advice="Name a new folder.")
+        raise InputError("is a file, not a folder for a training.", name, advice="Choose a new folder.")
     check_marked(folder, name, _MARKER)
 
 

@@ -22,7 +22,7 @@ from alignlens.subwords.settings import BpeSettings
 from alignlens.tracking.settings import TrackingSettings
 from alignlens.training.presets import ChosenModel
 
-_SEED = SEED, "what every random generator takes"
+_SEED = SEED, "random generators take no other seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +30,17 @@ class PlainSettings(PrepareSettings):
     """The part of a configuration that means what it says; the rest are names that have to be looked up."""
 
     preset: str = setting(
-        REQUIRED, "Name of this configuration; its results live under results/<preset>/.", format="preset-name"
+        REQUIRED, "Name of this configuration; its results go to results/<preset>/.", format="preset-name"
     )
     mirror: str | None = setting(
         None,
-        "Folder that is searched for data files before anything is downloaded (also ALIGNLENS_MIRROR).",
+        "Folder to search for data files before anything is downloaded (also ALIGNLENS_MIRROR).",
         **ONE_LINE,
     )
     subwords: BpeSettings = group(BpeSettings, "SentencePiece BPE for the neural models.")
     seeds: tuple[int, ...] = setting(
         (1,),
-        "Seeds of the models; every model is trained once with each.",
+        "Seeds of the models; every model is trained once per seed.",
         *_SEED,
         minItems=1,
         maxItems=1000,
@@ -52,7 +52,7 @@ class PlainSettings(PrepareSettings):
     decoding: TranslationSettings = group(TranslationSettings, "How the models translate the test text.")
     aligners: tuple[AlignerRun, ...] = setting(
         (AlignerRun("fast_align"),),
-        "Word aligners to train and score, one row group of the table each.",
+        "Word aligners to train and score, each a group of rows in the table.",
         minItems=1,
     )
     symmetrizations: tuple[str, ...] = setting(
@@ -92,15 +92,15 @@ class Configuration(PlainSettings):
     )
     models: dict[str, ChosenModel | ForeignModel | None] = setting(
         {},
-        "Translation models to train or to import, by a name of your own; null leaves out one of the configuration "
+        "Translation models to train or import, under names of your own; null drops a model of the configuration "
         "below.",
         maxProperties=1000,
         propertyNames={"format": "model-name"},
     )
     studies: dict[str, Any] = setting(
         {},
-        "The papers' studies that the pipeline ends in; most need a dataset with gold links. What may be set for a "
-        "study is written in its folder, src/alignlens/studies/; null stands for none.",
+        "The studies of papers to run; most need a dataset with gold links. The settings of a "
+        "study are described in its folder under src/alignlens/studies/; null for none.",
         additionalProperties=False,
     )
 

@@ -42,8 +42,8 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
     names = {f"{source}-{target}": _name(chosen, source, target, where) for source, target in directions}
     if isinstance(chosen.huggingface, str) and len(set(names.values())) < len(names):
         raise ConfigError(
-            f"{where}: {shown(chosen.huggingface)} is the same folder for {' and '.join(names)}. Write {{source}} "
-            f"and {{target}} into it, name a folder for each, or set directions to forward."
+            f"{where}: {shown(chosen.huggingface)} is the same folder for {' and '.join(names)}. Put {{source}} "
+            f"and {{target}} into the path, give a folder for each, or set directions to forward."
         )
     models = {direction: _described(folder_of(name), where) for direction, name in names.items()}
     (first, model), *others = models.items()
@@ -53,7 +53,7 @@ def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: st
             if one != two:
                 raise ConfigError(
                     f"{where}: {key} is {one} in {first} and {two} in {direction}; both directions of a model must "
-                    "have the same. Name models of one size, or set directions to forward."
+                    "be the same. Give models of one size, or set directions to forward."
                 )
     vocabulary = max(each.vocabulary for each in models.values())
     return Imported(names, vocabulary), model._replace(vocabulary=vocabulary)
@@ -69,18 +69,18 @@ def _name(chosen: ForeignModel, source: str, target: str, where: str) -> str:
     else:
         known = ", ".join(named) or "none"
         raise ConfigError(
-            f"{where}: no folder for {direction}; there are: {known}. Add it, or set directions to forward."
+            f"{where}: no folder for {direction}; given are: {known}. Add it, or set directions to forward."
         )
     name = _VARIABLE.sub(lambda variable: _set(variable[1] or variable[2], where), named)
     folder = folder_of(name)
     if not Path(folder).is_dir():
-        raise ConfigError(f"{where}: {shown(folder)} is not a folder. It should be that of the model {direction}.")
+        raise ConfigError(f"{where}: {shown(folder)} is not a folder. Give the folder of the model {direction}.")
     if {"{", "}"} & set(folder):
         raise ConfigError(
-            f"{where}: {shown(folder)}: Snakemake takes braces in a path for wildcards. Rename the folder."
+            f"{where}: {shown(folder)}: Snakemake reads braces in a path as wildcards. Rename the folder."
         )
     if (Path(folder) / "model.json").exists():
-        raise ConfigError(f"{where}: {shown(folder)} is a model of alignlens, not one of the Hugging Face hub.")
+        raise ConfigError(f"{where}: {shown(folder)} is an alignlens model, not one of the Hugging Face hub.")
     return name
 
 
@@ -89,7 +89,7 @@ def _set(variable: str, where: str) -> str:
     value = os.environ.get(variable)
     if not value:
         raise ConfigError(
-            f"{where}: the environment variable {variable} is not set. Set it to the folder that is meant: "
+            f"{where}: the environment variable {variable} is not set. Set it to the folder of the model: "
             f"export {variable}=FOLDER"
         )
     return value

@@ -38,7 +38,9 @@ def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list
     while (left := _queued(directory)) != []:
         if time.monotonic() > until:
             numbers = " ".join(orphan.number for orphan in left or orphans)
-            raise ToolError(f"Slurm jobs of a killed Snakemake go on. Run: scancel {numbers}, then the same command.")
+            raise ToolError(
+                f"Slurm jobs of a killed Snakemake are still running. Run: scancel {numbers}, then the same command."
+            )
         time.sleep(0.5)
     return orphans
 

@@ -114,7 +114,7 @@ def _texts(found: Mapping[str, Requests]) -> dict[str, TextRequest]:
     for study, requests in found.items():
         for text in requests.texts:
             if text.name in SPLITS or texts.setdefault(text.name, text) != text:
-                raise ConfigError(f"studies.{study}: asks for another text of the name {text.name}. Rename it.")
+                raise ConfigError(f"studies.{study}: asks for a different text named {text.name}. Rename it.")
             if text.of not in SPLITS:
                 raise ConfigError(f"studies.{study}.{text.name}: {unknown_name('text', text.of, SPLITS)}")
     return texts
@@ -158,7 +158,7 @@ def _united(known: PlannedModel | None, new: PlannedModel, where: str) -> Planne
     if known is None:
         return new
     if any(getattr(known, key) != getattr(new, key) for key in ("settings", "pairs", "start_from", "requested")):
-        raise ConfigError(f"{where}: asks for another model of the name {new.name}. Rename one of them.")
+        raise ConfigError(f"{where}: asks for a different model named {new.name}. Rename one of them.")
     return replace(
         known,
         datasets=tuple(dict.fromkeys((*known.datasets, *new.datasets))),
@@ -197,7 +197,7 @@ def _check(
         if asked.weights != FINAL and reads_masks(asked.methods) and not architecture_of(run.architecture).has_masks:
             raise ConfigError(
                 f"{where}: asks for masks of {asked.model} at update {asked.weights}, but its mask nets are those of "
-                "the weights that training ends in. Ask for these."
+                "the final weights. Ask for masks of those."
             )
 
 
@@ -206,8 +206,8 @@ def _check_learning(study: str, requests: Requests, settings: Settings) -> None:
     where = f"studies.{study}"
     for classifier in requests.classifiers:
         if classifier.corpus not in settings.labelled:
-            told = unknown_name("text classification set", classifier.corpus, settings.labelled)
-            raise ConfigError(f"{where}.classification: {told}")
+            problem = unknown_name("text classification set", classifier.corpus, settings.labelled)
+            raise ConfigError(f"{where}.classification: {problem}")
         check_files(settings.labelled[classifier.corpus], f"{where}.classification")
         ClassifierRecipe.from_json(classifier.settings, f"{where}.{classifier.name}")
     for toy in requests.toys:
@@ -228,7 +228,9 @@ def _check_calibrations(study: str, requests: Requests, models: Mapping[str, Pla
         for seed in asked.seeds or ():
             if seed not in model.seeds:
                 known = ", ".join(map(str, model.seeds))
-                raise ConfigError(f"{where}: asks for seed {seed} of {model.name}, which has {known}. Ask for these.")
+                raise ConfigError(
+                    f"{where}: asks for seed {seed} of {model.name}, which has {known}. Ask for one of those."
+                )
 
 
 def _check_comparisons(found: Mapping[str, Requests], models: Mapping[str, PlannedModel]) -> None:
@@ -242,13 +244,15 @@ def _check_comparisons(found: Mapping[str, Requests], models: Mapping[str, Plann
                     raise ConfigError(f"{where}: {unknown_name('model', name, list(models))}")
                 _check_dataset(where, models[name], asked.dataset)
                 if not models[name].translates:
-                    raise ConfigError(f"{where}: compares {name}, which does not translate. Let it, or leave it out.")
+                    raise ConfigError(
+                        f"{where}: compares {name}, which does not translate. Make it translate, or leave it out."
+                    )
             if len(asked.systems()) < 2:
                 raise ConfigError(f"{where}: has nothing to compare {asked.baseline} with. Name another model.")
             if not common_seeds(models[name].seeds for name in asked.systems()):
                 raise ConfigError(f"{where}: its models have no seed in common. Train them with the same seeds.")
             if known.setdefault((asked.dataset, asked.name), asked) != asked:
-                raise ConfigError(f"{where}: another comparison of {asked.dataset} has that name. Rename it.")
+                raise ConfigError(f"{where}: another comparison on {asked.dataset} has that name. Rename it.")
 
 
 def _check_dataset(where: str, model: PlannedModel, dataset: str) -> None:

@@ -84,7 +84,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
         raise ConfigError(f"{label}.mirror: {told.mirror!r} is not a folder")
     for place, run in enumerate(told.aligners):
         if run in told.aligners[:place]:
-            raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} stands there twice")
+            raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} appears twice")
     presets = Presets.load(project / "config" / "models.yaml")
     models = _models(told, presets, datasets, label)
     attribution = told.attribution.canonical(f"{label}.attribution")
@@ -131,8 +131,8 @@ def _check_kinds(models: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f"{where}.{name}: missing key preset, or huggingface for a model from elsewhere")
         if others:
             raise ConfigError(
-                f"{where}.{name}.{others[0]}: does not go with huggingface: a model from elsewhere is what it is. "
-                "Leave one of them out, or call the two by different names."
+                f"{where}.{name}.{others[0]}: does not go with huggingface: a model from elsewhere cannot be changed. "
+                "Leave one of them out, or give the two different names."
             )
 
 

@@ -21,7 +21,7 @@ def of_layer(attention: Attention, head: str | int) -> Tensor:
 
 SPEC = MethodSpec(
     name="attention",
-    summary="weights of the attention to the source; the papers' layer, or any layer and head",
+    summary="weights of the attention to the source, of the layer used in the papers or any layer and head",
     paper="Bahdanau et al. 2015; layers as in Ding et al. 2019",
     equation="a[j,i]",
     cost="1 forward",

@@ -17,7 +17,7 @@ def reading(values: Values) -> Reading:
 
 SPEC = MethodSpec(
     name="grad_input",
-    summary="gradient times embedding with its sign, rows as they are",
+    summary="gradient times embedding with its sign, rows not normalised",
     paper="Snell et al. 2021, Delta",
     equation="e_i . d log p(t_j) / d e_i",
     cost="1 forward, J backward",

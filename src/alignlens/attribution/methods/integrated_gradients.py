@@ -28,7 +28,7 @@ def reading(values: Values) -> Reading:
 
 SPEC = MethodSpec(
     name="integrated_gradients",
-    summary="gradient times embedding, averaged on the way from zero vectors to the sentence, with its sign",
+    summary="gradient times embedding with its sign, averaged on the path from zero vectors to the sentence",
     paper="Sundararajan et al. 2017; midpoint rule",
     equation="e_i . mean over k of d log p(t_j) / d e_i at (k - 1/2) / n of all embeddings",
     cost="n forward, n J backward",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignlens.attribution.spec import Values
 
 #: The architectures with rules for all their layers.
-RULED = Only(("transformer", "calibrated", "lstm", "fconv"), "its layers have no rules of relevance")
+RULED = Only(("transformer", "calibrated", "lstm", "fconv"), "no relevance rules exist for its layers")
 #: What is explained: the token that stands there, the one the model finds best, or its best other than the first.
 EXPLAINED = {"label": one_of("reference", "top", "runner_up")}
 
@@ -38,7 +38,7 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
 SPEC = MethodSpec(
     name="lrp",
-    summary="relevance that layers hand back to source and prefix, positive and negative parts apart",
+    summary="relevance propagated back to source and prefix, positive and negative parts separately",
     paper="Voita et al. 2020, equation 5; Bach et al. 2015",
     equation="R_i = sum over j of R_j (alpha z+_ij / z+_j + (1 - alpha) z-_ij / z-_j)",
     cost="1 forward, J relevance passes, which share what layers hand on",

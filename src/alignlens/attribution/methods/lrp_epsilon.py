@@ -26,7 +26,7 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
 SPEC = MethodSpec(
     name="lrp_epsilon",
-    summary="relevance that layers hand back to source and prefix by value, attention weights held constant",
+    summary="relevance propagated back to source and prefix by value, attention weights held constant",
     paper="Bach et al. 2015; Ali et al. 2022",
     equation="R_i = sum over j of R_j z_ij / (z_j + epsilon sign z_j)",
     cost="1 forward, J relevance passes, which share what layers hand on",

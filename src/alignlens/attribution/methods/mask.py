@@ -25,7 +25,7 @@ scores must have a sum."""
 def of_layer(attention: Attention, head: str | int) -> Tensor:
     """Returns 1 - m (batch, query, key) of one head, or its mean over heads."""
     if attention.mask is None:
-        raise ConfigError("this model has no masks, and was given none. Train them: alignlens masks --help")
+        raise ConfigError("this model has no masks, and none were given. Train them: alignlens masks --help")
     found = (1 - attention.mask).clamp(min=_LEAST)
     return found.mean(1) if head == "mean" else member(found.unbind(1), head, "head")
 

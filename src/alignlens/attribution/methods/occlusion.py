@@ -51,7 +51,7 @@ def _probabilities(inputs: Inputs, vectors: Tensor, row: Tensor, scale: str) -> 
 
 SPEC = MethodSpec(
     name="occlusion",
-    summary="what log p of the target piece loses if the vector of a source position is zeros",
+    summary="drop in log p of the target piece if the vector of a source position is set to zero",
     paper="Zeiler and Fergus 2014; Li et al. 2016, representation erasure",
     equation="log p(t_j) - log p(t_j | e_i = 0)",
     cost="1 forward, and I forward, I source positions",

@@ -36,7 +36,7 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
 SPEC = MethodSpec(
     name="probe",
-    summary="probability of the target piece if all attention sat on one source position",
+    summary="probability of the target piece if all attention were on one source position",
     paper="Snell et al. 2021, equation 4",
     equation="p(t_j | attention at i)",
     cost="1 forward, and I forward of decoder or output layer, I source positions",

@@ -55,7 +55,7 @@ def _mixed(attention: Attention, residual: float) -> Tensor:
 
 
 #: The architectures whose layers mix positions by attention alone.
-ATTENTIVE = Only(("transformer", "calibrated", "t5"), "other layers than attention mix its positions")
+ATTENTIVE = Only(("transformer", "calibrated", "t5"), "layers other than attention mix its positions")
 
 SPEC = MethodSpec(
     name="rollout",

@@ -53,7 +53,7 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
 
     stream, output = attention.stream, attention.output
     if stream is None or output is None:
-        raise ValueError("attention without its stream and its output")
+        raise ValueError("its attention does not expose its stream and output")
     vectors = transformed(attention).transpose(1, 2)  # (row, source, head, dim)
     weights = attention.weights.permute(0, 3, 2, 1)  # (row, source, target, head)
     rows, source = inputs.source_mask.shape
@@ -71,7 +71,7 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
 
 SPEC = MethodSpec(
     name="value_zeroing",
-    summary="how far the states of a decoder layer move if its values of a source position are zeros",
+    summary="how far the states of a decoder layer move if its values of a source position are set to zero",
     paper="Mohebbi et al. 2023; of attention to the source",
     equation="1 - cos(y_j, y_j without values of i)",
     cost="1 forward, and what follows attention in the decoder for each of I source positions",

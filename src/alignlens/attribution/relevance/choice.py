@@ -40,7 +40,7 @@ _WIDEST = 4  # times the width of token vectors: feed-forward nets, windows
 def relevance_of(model: Seq2Seq) -> type[Relevance]:
     """Returns the propagation of a model."""
     if type(model) not in RELEVANCE:
-        raise ConfigError(f"relevance propagation does not know models of class {type(model).__name__}.")
+        raise ConfigError(f"relevance propagation has no rules for models of class {type(model).__name__}.")
     return RELEVANCE[type(model)]
 
 

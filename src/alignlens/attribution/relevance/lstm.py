@@ -67,8 +67,8 @@ class LstmRelevance(Relevance):
         for wrong, what in ((model.settings.cell != "lstm", "GRU cells"), (model.settings.heads > 1, "several heads")):
             if wrong:
                 raise ConfigError(
-                    f"relevance propagation does not work with this model: it has {what}, and rules exist for LSTM "
-                    "cells and one head only."
+                    f"relevance propagation does not work with this model: it has {what}, but rules only exist for "
+                    "LSTM cells and a single head."
                 )
         self._model, self._pass = model, LstmGradients(model)
         self._layers = layers_of(model.encoder), layers_of(model.decoder)

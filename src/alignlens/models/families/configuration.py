@@ -27,7 +27,7 @@ _MARIAN = (
     ("normalize_embedding", False, "normalised embeddings"),
     ("add_final_layer_norm", False, "a norm after the last layer"),
     ("static_position_embeddings", True, "learned positions"),
-    ("scale_embedding", True, "embeddings that are not scaled"),
+    ("scale_embedding", True, "unscaled embeddings"),
 )
 #: Keys of old configurations that ``transformers`` does not look at; with other values it would be wrong.
 _BART = (
@@ -50,7 +50,7 @@ def check_sides(config: Mapping[str, Any], path: Path) -> None:
     for key in ("attention_heads", "ffn_dim"):
         sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
         if sides[0] != sides[1]:
-            raise InputError(f"{key} is {sides[0]} in the encoder and {sides[1]} in the decoder; not supported.", path)
+            raise InputError(f"{key} is {sides[0]} in the encoder but {sides[1]} in the decoder: not supported.", path)
 
 
 def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swish", "gelu", "gelu_tanh"]:
@@ -58,7 +58,7 @@ def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swi
     name = config["activation_function"]
     if name not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise InputError(f"activation_function {name!r} is not supported; those that are: {known}.", path)
+        raise InputError(f"activation_function {name!r} is not supported; supported are: {known}.", path)
     return _ACTIVATIONS[name]
 
 

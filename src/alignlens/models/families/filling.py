@@ -50,7 +50,7 @@ class Filling:
     def check(self) -> None:
         """Raises if something has got nothing."""
         if missing := sorted(self.own.keys() - self._filled):
-            raise ValueError(f"nothing for {', '.join(missing)}")
+            raise ValueError(f"it has no weights for {', '.join(missing)}")
 
 
 def filled_transformer(
@@ -131,14 +131,14 @@ def _check_nothing_is_left(model: Transformer, tensors: Mapping[str, Tensor]) ->
     for side, entry in (("encoder", model.source_entry), ("decoder", model.target_entry)):
         stored, waves = tensors.get(f"{side}.embed_positions.weight"), entry.positions
         if stored is not None and isinstance(waves, Sinusoids) and not _are_waves(stored, waves):
-            raise ValueError(f"{side}.embed_positions are no sinusoids")
+            raise ValueError(f"{side}.embed_positions are not sinusoids")
         layers = len(model.encoder if side == "encoder" else model.decoder)
         if any(name.startswith(f"{side}.layers.{layers}.") for name in tensors):
-            raise ValueError(f"{side}.layers.{layers} is in no layer of the configuration")
+            raise ValueError(f"{side}.layers.{layers} is beyond the layers of the configuration")
     own = {name for name, _ in model.named_parameters()}
     for name, theirs in _OPTIONAL.items():
         if f"{theirs}.weight" in tensors and f"{name}.weight" not in own:
-            raise ValueError(f"{theirs} is no part of such a model")
+            raise ValueError(f"{theirs} is not part of such a model")
 
 
 def _are_waves(stored: Tensor, waves: Sinusoids) -> bool:

@@ -52,7 +52,7 @@ class Vocabulary:
         """
         needed = max(piece_of, default=-1) + 1
         if not needed <= size <= needed + _MOST_UNNAMED:
-            problem = f"its pieces ask for {needed} rows, but the model has {size}; they belong to another model."
+            problem = f"its pieces need {needed} rows, but the model has {size}: they belong to another model."
             raise InputError(problem, subwords, advice=ADVICE)
         return cls.ordered(piece_of, control, size)
 
@@ -97,7 +97,7 @@ def read_beside(folder: Path, name: str) -> dict[str, Any]:
 def no_languages(languages: Languages, folder: Path, family: str) -> None:
     """Raises if languages are chosen of a model that has no codes for them."""
     if languages != Languages():
-        raise ConfigError(f"{folder}: {family} models have no language codes. Leave out what stands behind #.")
+        raise ConfigError(f"{folder}: {family} models have no language codes. Leave out # and what follows it.")
 
 
 def control_rows(config: Mapping[str, Any], path: Path, unknown: int, begin: str = "bos") -> tuple[int, int, int, int]:
@@ -113,7 +113,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
     several = safe.with_name(f"{safe.name}.index.json")
     path = next((each for each in (safe, several, pickled) if each.is_file()), None)
     if path is None:
-        raise InputError("no weights here: neither model.safetensors nor pytorch_model.bin.", folder, advice=ADVICE)
+        raise InputError("has no weights: neither model.safetensors nor pytorch_model.bin.", folder, advice=ADVICE)
     if path is several:
         with taking(path, ADVICE):
             names = sorted(set(read_json(path, ADVICE)["weight_map"].values()))
@@ -135,4 +135,4 @@ def _tensors_of(path: Path) -> dict[str, Tensor]:
         raise InputError("no such file.", path, advice=ADVICE) from None
     except (SafetensorError, UnpicklingError, BadZipFile, RuntimeError, EOFError, ValueError) as error:
         why = " ".join(str(error).split())[:100]
-        raise InputError(f"not weights, or damaged ones ({why}).", path, advice=ADVICE) from None
+        raise InputError(f"damaged, or not a file of weights ({why}).", path, advice=ADVICE) from None

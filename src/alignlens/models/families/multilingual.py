@@ -71,15 +71,15 @@ def _row(code: object, side: str, row_of: Mapping[str, int], folder: Path) -> in
     if code is None:
         shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
         raise ConfigError(
-            f"{folder}: nothing says which language the {side} is. Say both behind the name of the model, "
-            f"#SOURCE-TARGET; it knows {len(names)}: {shown}"
+            f"{folder}: the language of the {side} is not known. Add both to the name of the model, as "
+            f"#SOURCE-TARGET; it knows {len(names)} languages: {shown}"
         )
     name = str(code)
     if name not in row_of:
         same = [each for each in names if each.lower().startswith(name.lower())]
         near = list(dict.fromkeys([*same, *get_close_matches(name, names, _SHOWN, 0.3)]))[:_SHOWN] or names[:_SHOWN]
         raise ConfigError(
-            f"{folder}: no code {name[:40]!r} of a language for the {side}; of its {len(names)}, near are: "
+            f"{folder}: no language {name[:40]!r} for the {side}; the closest of its {len(names)} codes: "
             f"{', '.join(near)}"
         )
     return row_of[name]

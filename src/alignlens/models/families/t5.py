@@ -57,7 +57,7 @@ def load(folder: Path, languages: Languages) -> Imported:
         filling.check()
         for side, layers in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
             if any(name.startswith(f"{side}.block.{layers}.") for name in tensors):
-                raise ValueError(f"{side}.block.{layers} is in no layer of the configuration")
+                raise ValueError(f"{side}.block.{layers} is beyond the layers of the configuration")
     return Imported(model.eval(), spec, vocabulary, vocabulary, segmenter, segmenter, weights)
 
 
@@ -73,7 +73,7 @@ def _is_tied(tensors: Mapping[str, Tensor]) -> bool:
 def _settings(config: Mapping[str, Any], path: Path, tied: bool) -> T5Settings:
     form = config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu")
     if form not in _FORMS:
-        raise InputError(f"feed_forward_proj {form!r} is not supported; those that are: {', '.join(_FORMS)}.", path)
+        raise InputError(f"feed_forward_proj {form!r} is not supported; supported are: {', '.join(_FORMS)}.", path)
     if abs(config.get("layer_norm_epsilon", EPSILON) - EPSILON) > EPSILON / 100:
         raise InputError(f"layer_norm_epsilon {config['layer_norm_epsilon']} is not supported, only {EPSILON}.", path)
     activation, gated = _FORMS[form]
@@ -101,10 +101,10 @@ def _vocabulary(folder: Path, config: Mapping[str, Any], path: Path) -> tuple[Vo
     pieces = pieces_of_model(folder / SUBWORDS)
     size, end, padding = (int(config[key]) for key in ("vocab_size", "eos_token_id", "pad_token_id"))
     if size <= len(pieces):
-        problem = f"vocab_size {size}: no row is left beside the {len(pieces)} pieces of {SUBWORDS}; not supported."
+        problem = f"vocab_size {size}: the {len(pieces)} pieces of {SUBWORDS} leave no row free: not supported."
         raise InputError(problem, path)
     if UNKNOWN not in pieces:
-        raise InputError(f"has no piece {UNKNOWN!r}; not supported.", folder / SUBWORDS)
+        raise InputError(f"has no piece {UNKNOWN!r}, which is not supported.", folder / SUBWORDS)
     piece_of = with_added(dict(enumerate(pieces)), folder)
     # It has no symbol of its own for BEGIN, which is never read, and never predicted in a translation: as the last row.
     control = (pieces.index(UNKNOWN), size - 1, end, padding)

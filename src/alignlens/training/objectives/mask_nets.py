@@ -37,7 +37,7 @@ class MaskNets(MaskGame):
         fusion = getattr(material.spec.settings, "fusion", None)
         if fusion != "none":
             raise ConfigError(
-                f"model.fusion: mask_nets leaves the model as it is, but with fusion {fusion} masks change what it "
+                f"model.fusion: mask_nets leaves the model unchanged, but with fusion {fusion} masks change what it "
                 "computes. Set it to none."
             )
 

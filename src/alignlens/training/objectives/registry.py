@@ -29,7 +29,7 @@ class PaddedCrossEntropyOptions:
 
     sentences: int = setting(
         64,
-        "A target is padded to the longest of this many, itself and others drawn from the training text.",
+        "A target is padded to the longest of this many: itself and others drawn from the training text.",
         Limits(1, 10_000),
         "lengths are drawn for every target of an update",
     )
@@ -39,9 +39,9 @@ class PaddedCrossEntropyOptions:
 class WordDropoutOptions:
     """Voita et al. 2021, section 5: tokens that the model reads are replaced, those that it predicts are not."""
 
-    share: float = setting(0.1, "Probability of a token to be replaced.", Limits(0, 1))
+    share: float = setting(0.1, "Probability that a token is replaced.", Limits(0, 1))
     by: Literal["random", "unknown"] = setting(
-        "random", "A piece of the training text, every one with the same probability, or the unknown symbol."
+        "random", "Replacement: a piece of the training text, each equally likely, or the unknown symbol."
     )
 
 
@@ -49,34 +49,34 @@ class WordDropoutOptions:
 class MinimumRiskOptions:
     """Shen et al. 2016 and Voita et al. 2021, appendix B.2: the expected BLEU of translations that the model draws."""
 
-    samples: int = setting(50, "Translations drawn of every pair.", DRAWS, "every one is read and scored")
+    samples: int = setting(50, "Translations drawn for every pair.", DRAWS, "each is read and scored")
     sharpness: float = setting(
         0.005,
-        "What log probabilities are multiplied with before the softmax over candidates; 0 for equal weights.",
+        "Factor of the log probabilities in the softmax over candidates; 0 for equal weights.",
         Limits(0, 1000),
-        "the most probable candidate has all the weight long before",
+        "long before, the most probable candidate has all the weight",
     )
     temperature: float = setting(
-        1.0, "What logits are divided by in drawing; 1 is the model.", TEMPERATURE, "beyond what a float holds"
+        1.0, "Divisor of the logits when drawing; 1 is the model itself.", TEMPERATURE, "floats hold no larger result"
     )
     bleu: Literal["sacrebleu", "nltk1"] = setting(
         "sacrebleu",
-        "How the BLEU of a sentence, on pieces, is smoothed, as sacreBLEU does, or by nltk's method 1 as in the "
+        "Smoothing of the BLEU of a sentence, on pieces: as sacreBLEU does, or by nltk's method 1 as in the "
         "released code.",
     )
     log_p: Literal["model", "smoothed"] = setting(
         "model",
-        "The log probability of a candidate, or the loss of smoothed labels (label_smoothing) as in the released code.",
+        "Log probability of a candidate, or the loss with smoothed labels (label_smoothing) as in the released code.",
     )
     length_ratio: float = setting(
         1.4,
-        "A drawn translation has at most length_ratio times the pieces of the reference, its end counted, "
-        "plus length_extra pieces.",
+        "A drawn translation has at most length_ratio times as many pieces as the reference with its end symbol, "
+        "plus length_extra.",
         MAX_RATIO,
-        "no language needs so many pieces for one",
+        "no language needs a larger ratio",
     )
     length_extra: int = setting(
-        3, "See length_ratio.", MAX_OFFSET, "a translation that never ends would take that many steps"
+        3, "See length_ratio.", MAX_OFFSET, "a translation that never ends takes that many steps"
     )
 
 
@@ -86,13 +86,13 @@ class MaskGameOptions:
 
     alpha: float = setting(
         0.03,
-        "What the penalty for masks below one is multiplied with.",
+        "Factor of the penalty for masks below one.",
         Limits(0, 1000),
-        "all masks are one long before",
+        "long before, all masks are one",
     )
     penalty: Literal["length", "released"] = setting(
         "length",
-        "A mean over the source, its root added up over the labels (length), or one norm over all of a batch with its "
+        "A mean over the source, its root summed over the labels (length), or one norm over a whole batch with its "
         "padding, divided by the padded source length (released).",
     )
 
@@ -103,9 +103,9 @@ class MaskNetOptions(MaskGameOptions):
 
     alpha: float = setting(
         3.0,
-        "What the penalty for masks below one is multiplied with.",
+        "Factor of the penalty for masks below one.",
         Limits(0, 1000),
-        "all masks are one long before",
+        "long before, all masks are one",
     )
 
 
@@ -242,8 +242,8 @@ class ChosenObjective:
         only = self.spec.only
         if only and architecture not in only:
             raise ConfigError(
-                f"{_KEY}.name: {self.name} trains models of architecture {' or '.join(only)} only, not {architecture}. "
-                "Take another preset, or another objective."
+                f"{_KEY}.name: {self.name} only trains models of architecture {' or '.join(only)}, not {architecture}. "
+                "Choose another preset or another objective."
             )
 
     @property

@@ -61,15 +61,15 @@ class _Estimator(TextJobs):
         for run in (model.settings for model in self.plan.requested.models if model.settings.imported is None):
             training = run.training
             if training.max_updates is None and training.max_epochs is None:
-                yield f"training of {run.name}: {EPOCHS_WITHOUT_LIMIT} epochs assumed, nothing but patience ends it"
+                yield f"training of {run.name}: {EPOCHS_WITHOUT_LIMIT} epochs assumed, since only patience ends it"
             elif training.patience is not None:
-                yield f"training of {run.name}: at most, it may stop earlier"
+                yield f"training of {run.name}: an upper limit, since it may stop earlier"
             if training.precision == "float16":
-                yield f"training of {run.name}: on a GPU only, {training.precision}; it has no core hours here"
+                yield f"training of {run.name}: needs a GPU ({training.precision}), so no core hours are counted"
         if self.plan.settings.aligners:
-            yield "disk of aligners: at most, a pair of words that comes again is stored once"
+            yield "disk of aligners: an upper limit, since each pair of words is stored only once"
         if self.plan.settings.attribution.adaptive is not None:
-            yield "attribution: at most, adaptive sampling draws fewer copies"
+            yield "attribution: an upper limit, since adaptive sampling draws fewer copies"
 
     def _work(self, dataset: str, direction: str, run: ModelRun) -> ModelWork:
         return ModelWork(run, self.plan.vocabulary(run.name), self.plan.is_reverse(dataset, direction))

@@ -27,8 +27,8 @@ _NOT_NEGATIVE = Limits(0, math.inf)
 class Speed:
     """Multiply-adds per second, and seconds of every operation that has to wait for the one before it."""
 
-    multiply_adds: float = setting(REQUIRED, "Per second.", _POSITIVE)
-    wait: float = setting(REQUIRED, "Seconds of every operation that waits for the one before it.", _NOT_NEGATIVE)
+    multiply_adds: float = setting(REQUIRED, "Multiply-adds per second.", _POSITIVE)
+    wait: float = setting(REQUIRED, "Seconds of latency per operation that waits for the one before it.", _NOT_NEGATIVE)
 
     def seconds(self, multiply_adds: float, operations: float) -> float:
         """Returns how long that takes."""
@@ -39,10 +39,10 @@ class Speed:
 class AlignerRate:
     """How the time of a word aligner grows with the text, and what its stored model takes."""
 
-    seconds: float = setting(REQUIRED, "Of a pair of one word.", _POSITIVE)
-    length: float = setting(REQUIRED, "The power of the length that time grows with.", Limits(1, math.inf))
-    pairs: float = setting(REQUIRED, "The power of the number of pairs that time grows with.", _POSITIVE)
-    bytes: float = setting(REQUIRED, "Of the stored model per pair of words of a sentence pair.", _NOT_NEGATIVE)
+    seconds: float = setting(REQUIRED, "Seconds for a pair of one word.", _POSITIVE)
+    length: float = setting(REQUIRED, "Exponent of sentence length in the time.", Limits(1, math.inf))
+    pairs: float = setting(REQUIRED, "Exponent of the number of pairs in the time.", _POSITIVE)
+    bytes: float = setting(REQUIRED, "Bytes of the stored model per pair of words of a sentence pair.", _NOT_NEGATIVE)
 
     def seconds_for(self, text: Text) -> float:
         """Returns how long training takes."""
@@ -67,21 +67,21 @@ class TextRates:
 
     prepare: float = setting(REQUIRED, "Reading and cleaning.", _POSITIVE)
     subwords: float = setting(REQUIRED, "Training BPE.", _POSITIVE)
-    segment: float = setting(REQUIRED, "Text to pieces, and to numbers.", _POSITIVE)
+    segment: float = setting(REQUIRED, "Segmenting text into pieces and ids.", _POSITIVE)
 
 
 @dataclass(frozen=True)
 class LinkRates:
     """Seconds per sentence, method and procedure."""
 
-    extract: float = setting(REQUIRED, "Scores to links.", _POSITIVE)
-    symmetrize: float = setting(REQUIRED, "Both directions to one.", _POSITIVE)
+    extract: float = setting(REQUIRED, "Reading links off scores.", _POSITIVE)
+    symmetrize: float = setting(REQUIRED, "Symmetrising both directions.", _POSITIVE)
     score: float = setting(REQUIRED, "Error rates with intervals of 1000 samples.", _POSITIVE)
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What one core does in a second."""
+    """How fast one core is."""
 
     start: StartRates = setting(REQUIRED, "Seconds before a job does anything.")
     text: TextRates = setting(REQUIRED, "Seconds per million words.")
@@ -100,7 +100,7 @@ class Rates:
     links: LinkRates = setting(REQUIRED, "Seconds per sentence, method and procedure.")
     encoder: float = setting(REQUIRED, "Seconds per sequence of a pretrained encoder.", _POSITIVE)
     study: float = setting(REQUIRED, "Seconds of a study or of the report.", _POSITIVE)
-    gpu: Speed = setting(REQUIRED, "What a GPU does in training; assumed.")
+    gpu: Speed = setting(REQUIRED, "Speed of a GPU in training; assumed.")
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -116,7 +116,7 @@ class Rates:
         if architecture not in measured:
             raise ConfigError(
                 f"rates.yaml: {work}.{architecture}: not measured; known: {', '.join(measured)}. "
-                "Add what benchmarks/rates.py finds."
+                "Measure it with benchmarks/rates.py and add it."
             )
         return measured[architecture]
 

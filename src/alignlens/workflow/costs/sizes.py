@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from alignlens.corpora.registry import Dataset
     from alignlens.workflow.plan import Plan
 
-_PREPARE_AGAIN = "Delete it and make it again with: alignlens data prepare, or run the pipeline again."
-_SEGMENT_AGAIN = "Delete its folder and make it again with: alignlens subwords segment, or run the pipeline again."
+_PREPARE_AGAIN = "Delete it and recreate it with: alignlens data prepare, or run the pipeline again."
+_SEGMENT_AGAIN = "Delete its folder and recreate it with: alignlens subwords segment, or run the pipeline again."
 #: Of text that nobody has declared or seen: sentence pairs, words of a sentence, pieces of a word.
 ASSUMED_PAIRS = {"train": 1_000_000, "dev": 1_000, "test": 500}
 ASSUMED_WORDS = 25.0
@@ -95,7 +95,7 @@ def sizes_of(plan: Plan) -> Sizes:
             segmented = segmented and None not in pieces
             texts[dataset.name, split] = _text(counted, pieces)
         if not segmented:
-            assumed.append(f"{dataset.name}: {ASSUMED_PIECES_PER_WORD} pieces a word assumed")
+            assumed.append(f"{dataset.name}: {ASSUMED_PIECES_PER_WORD} pieces per word assumed")
     return Sizes(texts, tuple(assumed))
 
 

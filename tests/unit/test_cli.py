@@ -98,7 +98,7 @@ def test_score_finds_out_where_gold_begins_or_says_that_it_cannot(
     assert told["gold"] == base
     assert why in told["why"]
     assert captured.err.count("\n") == warned
-    assert ("gold: no link has word 0" in captured.err and "Say --base 0 or --base 1." in captured.err) == warned
+    assert ("gold: no link has word 0" in captured.err and "Set --base 0 or --base 1." in captured.err) == warned
     assert main(["score", "--gold", "gold", "--links", "a.links", *options]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"gold counts words from {base} ({told['why']})"
 
@@ -107,7 +107,7 @@ def test_score_warns_of_links_that_never_have_word_0(files: Path, capsys: pytest
     (files / "one").write_text("1-1 2-2\n1-1\n\n")
     assert main(["score", "--gold", "gold", "--links", "one"]) == 0
     assert "one: no link has word 0" in (told := capsys.readouterr().err)
-    assert told.endswith("Say --links-base 0 or --links-base 1.\n")
+    assert told.endswith("Set --links-base 0 or --links-base 1.\n")
     assert main(["score", "--gold", "gold", "--links", "one", "--links-base", "1"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -115,13 +115,13 @@ def test_score_warns_of_links_that_never_have_word_0(files: Path, capsys: pytest
 def test_score_refuses_bases_that_cannot_be(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = ["--source", "source", "--target", "target"]
     line = failed_with(capsys, "score", "--gold", "gold", "--base", "1", "--links", "a.links")
-    assert "gold:1: link 0-0 with words counted from 1. The file counts from 0: say --base 0." in line
+    assert "gold:1: link 0-0 with words counted from 1. The file counts from 0: set --base 0." in line
     (files / "one").write_text("1-1 3-3\n\n\n")
     line = failed_with(capsys, "score", "--gold", "one", "--base", "0", "--links", "a.links", *text)
     assert "one:1: link 3-3 is out of range" in line
-    assert "say --base 1" in line
+    assert "set --base 1" in line
     line = failed_with(capsys, "score", "--gold", "gold", "--links", "one", *text)
-    assert "say --links-base 1" in line
+    assert "set --links-base 1" in line
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ BROKEN = {
     "without seal": (lambda f: (f / "seal.json").unlink(), "not a folder of scores"),
     "without facts": (lambda f: (f / "facts.json").unlink(), "facts.json: no such file"),
     "cut facts": (lambda f: _cut(f / "facts.json"), "facts.json: damaged"),
-    "other format": (lambda f: _described(f, format="zarr"), "not alignlens matrices"),
+    "other format": (lambda f: _described(f, format="zarr"), "not in the format alignlens matrices"),
     "other version": (lambda f: _described(f, version=1), "version 2"),
     "fewer names": (lambda f: _described(f, names=NAMES[:1]), "do not fit together"),
     "cut scores": (lambda f: _cut(f / "001.f32"), "001.f32: damaged: 95 bytes instead of 96"),
@@ -293,7 +293,7 @@ def test_shards_that_do_not_belong_together_are_refused(tmp_path: Path, folder: 
     with pytest.raises(InputError, match=r"odd: 'decoding' differs from that of .*even"):
         gather([even, odd], tmp_path / "out")
     _described(odd, names=[NAMES[0], "attention"])
-    with pytest.raises(InputError, match="odd: other names"):
+    with pytest.raises(InputError, match="odd: has other names"):
         gather([even, odd], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -260,7 +260,7 @@ def test_heads_are_good_bad_or_rejected_by_all_their_trainings() -> None:
     found = collected(settings, "gbrgb")
     assert found.kinds == ["good", "bad", "rejected", "good", "bad"]
     assert found.numbers("bad") == [1, 4]
-    told = found.told()
+    told = found.summary()
     assert {name: told[name] for name in ("trials", "successes", "good", "bad", "rejected")} == {
         "trials": 10,
         "successes": 3,  # the good heads' second trainings passed the threshold, but did not end above it

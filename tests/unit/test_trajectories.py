@@ -160,7 +160,7 @@ def test_a_folder_that_is_none_of_ours(tmp_path: Path) -> None:
 
 def test_what_does_not_belong_together_is_not_written(tmp_path: Path) -> None:
     rows, some = rows_of(), {"000000": PERFORMANCE["000000"]}
-    with pytest.raises(ValueError, match="performance of"):
+    with pytest.raises(ValueError, match="performance given for"):
         write_trajectory(tmp_path / "x", rows, some, {})
     lacking = {**rows, "final": {"attention": rows["final"]["attention"]}}
     with pytest.raises(ValueError, match="other quantities"):

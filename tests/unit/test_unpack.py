@@ -124,7 +124,7 @@ PLAIN_ZIP = zip_of([("a", b"text\n" * 1000)])
         (lzma.compress(tar_of({"a": b"x" * 10_000}, "w"))[:60], "truncated or damaged, or not an archive"),
         (zip_of([(link_in_zip(), b"/etc/passwd")]), "'a' is a link or a device"),
         (link_in_tar(), "'a' is a link or a device"),
-        (zip_of([("a", b"one\n"), ("b", b"two\n")]).replace(b"b", b"a"), "member 'a' is there 2 times"),
+        (zip_of([("a", b"one\n"), ("b", b"two\n")]).replace(b"b", b"a"), "member 'a' appears 2 times"),
         (zip_of([("a", bytes(1 << 27))]), "holds more than 67,108,864 bytes"),
         (gzip.compress(tar_of({"a": bytes(1 << 27)}, "w"), 1), "holds more than 67,108,864 bytes"),
         (zip_of([("a", gzip.compress(bytes(1 << 27)))]), "holds more than 67,108,864 bytes"),

@@ -83,7 +83,7 @@ def method(name: str, values: Mapping[str, Any]) -> Method:
 
 def parse(text: str) -> Method:
     """Returns the method that a text names, or raises with what is allowed there."""
-    text = _plain(text)
+    shown = _plain(text)
     name, *settings = text.split(",")
     name = ALIASES.get(name, name)
     if name not in METHODS:
@@ -93,13 +93,13 @@ def parse(text: str) -> Method:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if key not in parameters:
-            raise ConfigError(f"method {text}: {unknown_name('parameter', key, list(parameters))}")
+            raise ConfigError(f"method {shown}: {unknown_name('parameter', key, list(parameters))}")
         if not equals or key in values:
-            raise ConfigError(f"method {text}: give {key} once, as {key}=value")
+            raise ConfigError(f"method {shown}: give {key} once, as {key}=value")
         try:
             values[key] = parameters[key].read(value)
         except ValueError:
-            raise ConfigError(f"method {text}: {key}={_plain(value)}: must be {parameters[key].accepts}") from None
+            raise ConfigError(f"method {shown}: {key}={_plain(value)}: must be {parameters[key].accepts}") from None
     return method(name, values)
 
 

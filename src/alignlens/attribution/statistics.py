@@ -33,15 +33,15 @@ class Statistics:
     def add(self, other: Statistics) -> None:
         """Adds the counters of another part of the run."""
         for name, value in vars(other).items():
-            mine = getattr(self, name)
-            setattr(self, name, _sums(mine, value) if isinstance(value, dict) else mine + value)
+            own = getattr(self, name)
+            setattr(self, name, _sums(own, value) if isinstance(value, dict) else own + value)
 
     def add_losses(self, method: str, losses: Losses) -> None:
         """Adds what the layers of a model did with the relevance of some sentences."""
-        for mine, found in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
+        for own, found in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
             for kind, amount in found.items():
                 key = f"{method} {kind}"
-                mine[key] = mine.get(key, 0) + round(_MILLION * amount)
+                own[key] = own.get(key, 0) + round(_MILLION * amount)
 
     def as_json(self) -> dict[str, int]:
         """Returns the counters by name."""

@@ -36,11 +36,11 @@ def assemble(prepared: Prepared, recipe: ClassifierRecipe, seed: int, work: Path
     model = build(recipe.model, len(prepared.words), seed)
     if recipe.model.vectors:
         _begin(model, prepared)
-    told = recipe.as_json()
+    content = recipe.as_json()
     # How long it goes on does not change the path of a training.
-    path = {key: value for key, value in told["training"].items() if key not in ("updates", "epochs")}
+    path = {key: value for key, value in content["training"].items() if key not in ("updates", "epochs")}
     in_epochs = recipe.training.epochs is not None
-    identity = {"model": told["model"], "training": path, "in_epochs": in_epochs, "seed": seed}
+    identity = {"model": content["model"], "training": path, "in_epochs": in_epochs, "seed": seed}
     work_folder = WorkFolder(work, {**identity, "data": prepared.fingerprint})
     return ClassifierLoop(model, recipe.training, prepared.splits, work_folder, seed)
 
@@ -91,7 +91,7 @@ def write_classifier(folder: Path, loop: ClassifierLoop, recipe: ClassifierRecip
 
 
 def _keep(checkpoint: Path, kept: Path) -> None:
-    """Copies a checkpoint that is whole; a damaged one is told now, not by whoever uses the model."""
+    """Copies a checkpoint that is whole; a damaged one is an error now, not when the model is used."""
     load_tensors(checkpoint)
     shutil.copy(checkpoint, kept)
 

@@ -63,8 +63,8 @@ def fit(train: Examples, dev: Examples, words: int, advance: Callable[[int], Non
             warnings.simplefilter("ignore", ConvergenceWarning)  # The steps made are in the path.
             model.fit(features, train.labels)
         accuracy = float(model.score(held_out, dev.labels))
-        told = {"train_accuracy": float(model.score(features, train.labels)), "steps": float(model.n_iter_[0])}
-        path.append({"strength": strength, "dev_accuracy": accuracy, **told})
+        facts = {"train_accuracy": float(model.score(features, train.labels)), "steps": float(model.n_iter_[0])}
+        path.append({"strength": strength, "dev_accuracy": accuracy, **facts})
         if best is None or accuracy > best[0]:
             best = accuracy, model, strength
         advance(1)

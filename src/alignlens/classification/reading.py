@@ -1,4 +1,4 @@
-"""Labelled texts from tables: each line has a label and a text, or is wrong and told with its number."""
+"""Labelled texts from tables: each line has a label and a text, or is an error with its line number."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def _class(entry: LabelledSet, label: str, path: Path | str, line: int) -> bool 
     if label in entry.left_out:
         return None
     known = [*entry.positive, *entry.negative, *entry.left_out]
-    told = f"unknown label {label[:60]!r}; known: {', '.join(known)}{nearest(label[:60], known)}."
-    raise InputError(told, path, line, "Correct it, or add it to positive, negative or left_out.")
+    problem = f"unknown label {label[:60]!r}; known: {', '.join(known)}{nearest(label[:60], known)}."
+    raise InputError(problem, path, line, "Correct it, or add it to positive, negative or left_out.")
 
 
 def _rows(entry: LabelledSet, part: LabelledFile, path: Path | str) -> Iterator[tuple[int, str, str]]:
@@ -88,8 +88,8 @@ def _rows(entry: LabelledSet, part: LabelledFile, path: Path | str) -> Iterator[
             if entry.header:
                 continue
         if len(row) != width:
-            told = f"{len(row)} columns, but line 1 has {width}."
-            raise InputError(told, path, number, "Every line needs the same columns.")
+            problem = f"{len(row)} columns, but line 1 has {width}."
+            raise InputError(problem, path, number, "Every line needs the same columns.")
         yield number, row[label_place].strip(), " ".join(row[each] for each in text_places)
     if width == 0:
         raise InputError("the file is empty.", path, advice="Expected a table of labels and texts.")
@@ -98,8 +98,8 @@ def _rows(entry: LabelledSet, part: LabelledFile, path: Path | str) -> Iterator[
 def _tsv_cells(path: Path | str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(stream_lines(path), start=1):
         if "\t" not in line:
-            told = "no tab; there must be one between label and text."
-            raise InputError(told, path, number, "Check the file, or set format: csv.")
+            problem = "no tab; there must be one between label and text."
+            raise InputError(problem, path, number, "Check the file, or set format: csv.")
         yield number, line.split("\t")
 
 

@@ -87,11 +87,11 @@ class ClassifierTraining:
     def of_kind(self, kind: str) -> ClassifierTraining:
         """Returns the training of a kind of model, with a value for all that was not said."""
         known = _DEFAULTS[kind]
-        untold = self.updates is None and self.epochs is None
+        unlimited = self.updates is None and self.epochs is None
         return replace(
             self,
-            updates=known.get("updates") if untold else self.updates,
-            epochs=known.get("epochs") if untold else self.epochs,
+            updates=known.get("updates") if unlimited else self.updates,
+            epochs=known.get("epochs") if unlimited else self.epochs,
             learning_rate=known["learning_rate"] if self.learning_rate is None else self.learning_rate,
             snapshots=known["early"] if self.snapshots is None else self.snapshots,
             snapshot_every=known["each"] if self.snapshot_every is None else self.snapshot_every,

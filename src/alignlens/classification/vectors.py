@@ -27,9 +27,9 @@ def read_vectors(path: Path | str, places: Mapping[str, int], width: int) -> tup
     for number, line in enumerate(stream_lines(path), start=1):
         cells = line.rstrip(" ").split(" ")
         if len(cells) != width + 1:
-            told = f"a vector of {len(cells) - 1} numbers, expected {width}."
+            problem = f"a vector of {len(cells) - 1} numbers, expected {width}."
             raise InputError(
-                told, path, number, "Give the width of the file with --width, and as the width of the model."
+                problem, path, number, "Give the width of the file with --width, and as the width of the model."
             )
         word = cells[0]
         numbers = [_number(cell, path, number) for cell in cells[1:]]

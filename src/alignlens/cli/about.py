@@ -42,12 +42,12 @@ def about_of(args: argparse.Namespace) -> dict[str, Any]:
 def occasion(about: Mapping[str, Any]) -> str | None:
     """Returns how a model is asked, for the name of a run; the usual text and weights go without saying."""
     weights, split = (about.get(key) for key in ("weights", "split"))
-    told = (
+    parts = (
         about.get("decoding"),
         None if split in (None, TEST) else split,
         None if weights in (None, FINAL) else f"update {weights}",
     )
-    return run_name(*told) or None
+    return run_name(*parts) or None
 
 
 def run_name(*parts: str | None) -> str:

@@ -34,8 +34,8 @@ _OPTIONAL = ("frozen", "logistic")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    for name, told in _RUNS.items():
-        parser.add_argument(f"--{name}", type=Path, required=name not in _OPTIONAL, metavar="DIR", help=told)
+    for name, text in _RUNS.items():
+        parser.add_argument(f"--{name}", type=Path, required=name not in _OPTIONAL, metavar="DIR", help=text)
     parser.add_argument(
         "--again",
         type=Path,
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         _record_curves(record, content["curves"])
         numbers = _numbers(content["measures"])
         record.metrics(numbers)
-    print(json.dumps(content) if args.json else _told(content["measures"]))
+    print(json.dumps(content) if args.json else _table(content["measures"]))
 
 
 def _opened(args: argparse.Namespace) -> TaskRuns:
@@ -142,7 +142,7 @@ def _record_curves(record: Run, curves: dict[str, Any]) -> None:
                 record.metrics(values, int(weights))
 
 
-def _told(measures: dict[str, Any]) -> str:
+def _table(measures: dict[str, Any]) -> str:
     """Returns the tables for a person."""
     lines = []
     for measure, content in measures.items():

@@ -127,8 +127,8 @@ def run(args: argparse.Namespace) -> None:
             if tagged is not None:
                 tagged.writelines(f"{line}\n" for line in markup.carried(window, found, trained))
     if args.json:
-        told = {"recipe": str(args.recipe)} if isinstance(asked, AlignmentRecipe) else {"method": asked.text}
-        print(json.dumps({"sentences": sentences, "links": links, **told}))
+        how = {"recipe": str(args.recipe)} if isinstance(asked, AlignmentRecipe) else {"method": asked.text}
+        print(json.dumps({"sentences": sentences, "links": links, **how}))
 
 
 class _Markup:

@@ -215,27 +215,27 @@ class _Watch:
 
     def __init__(self, journal: Journal, record: Run) -> None:
         self._journal, self._record = journal, record
-        self._started = self._told = time.monotonic()
+        self._started = self._measured = time.monotonic()
         self._done = 0
         self._live = False
 
     def beside(self, advance: Callable[[int], None]) -> Callable[[int], None]:
         """Returns a function that tells both how many more sentences were done."""
 
-        def told(amount: int) -> None:
+        def measured(amount: int) -> None:
             advance(amount)
             self._done += amount
             now = time.monotonic()
-            if now - self._told < _MEASURE_EVERY_SECONDS:
+            if now - self._measured < _MEASURE_EVERY_SECONDS:
                 return
-            self._told = now
+            self._measured = now
             self._record.metric("sentences_done", self._done, self._done)
             uri = os.environ.get("MLFLOW_TRACKING_URI")
             if uri and not self._live and now - self._started > _LIVE_AFTER_SECONDS:
                 self._live = True
                 self._journal.show_live(uri)
 
-        return told
+        return measured
 
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="13a (default) for plain text, none for text that is already tokenised",
     )
     usual = IntervalSettings()
-    told = f"level of the interval in percent (default {usual.level:g})"
-    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=told)
+    text = f"level of the interval in percent (default {usual.level:g})"
+    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=text)
     parser.add_argument(
         "--samples",
         type=count(RESAMPLES._replace(least=0)),

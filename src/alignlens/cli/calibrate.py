@@ -137,8 +137,8 @@ def _calibrated(
     masks = [masks_for(args, trained[0], more), *(masks_beside(each, more) for each in trained[1:])]
     models = [Asked(each, args.batch_tokens, workers(args), nets) for each, nets in zip(trained, masks, strict=True)]
     pairs = min(args.pairs, len(texts[0]))
-    told = None if args.gold is None else Text(Path(args.gold).name, sha256_of(args.gold))
-    origin = Origin(text_of(texts[0]), text_of(texts[1]), pairs, told)
+    gold_text = None if args.gold is None else Text(Path(args.gold).name, sha256_of(args.gold))
+    origin = Origin(text_of(texts[0]), text_of(texts[1]), pairs, gold_text)
     thresholds = THRESHOLDS if gold is not None else (DEFAULT_THRESHOLD,)
     if args.threshold is not None:
         thresholds = (args.threshold,)

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         record.artifact(args.out, folder=_STEP)
         numbers = dict(_numbers(content["quantities"]))
         record.metrics({**numbers, "sentences": content["sentences"], "steps": content["steps"]})
-    print(json.dumps(content) if args.json else _told(content))
+    print(json.dumps(content) if args.json else _table(content))
 
 
 def _identity(about: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _named(name: str, value: Any, places: tuple[str, ...]) -> Iterator[tuple[str
         yield name, value
 
 
-def _told(content: dict[str, Any]) -> str:
+def _table(content: dict[str, Any]) -> str:
     """Returns the means for a person, a line for every quantity; by layer, where it has layers."""
     lines = [f"{content['sentences']:,} sentences, {content['steps']:,} target positions"]
     for name, quantity in content["quantities"].items():

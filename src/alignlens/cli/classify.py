@@ -178,7 +178,7 @@ def _train(args: argparse.Namespace) -> None:
 def _training_record(
     journal: Journal, about: dict[str, Any], recipe: ClassifierRecipe, loop: ClassifierLoop, prepared: Prepared
 ) -> Run:
-    told, corpus = recipe.as_json(), about.get("corpus", prepared.report.get("dataset"))
+    content, corpus = recipe.as_json(), about.get("corpus", prepared.report.get("dataset"))
     classifier = about.get("classifier", recipe.model.kind)
     identity = {"corpus": corpus, "classifier": classifier, "seed": loop.seed, **about}
     sizes = loop.model.sizes()
@@ -194,7 +194,7 @@ def _training_record(
         name=run_name(corpus, classifier, f"s{loop.seed}"),
         identity=identity,
         tags={"step": "train", **_texts(identity)},
-        params={**told["model"], **told["training"], **sizes, "words": len(prepared.words)},
+        params={**content["model"], **content["training"], **sizes, "words": len(prepared.words)},
         group=corpus,
     )
 
@@ -205,12 +205,14 @@ def _watched(loop: ClassifierLoop, journal: Journal, run: Run) -> None:
 
     started, resumed_at, shown_live = time.monotonic(), loop.progress.update, False
 
-    def record(told: dict[str, Any]) -> None:
+    def record(entry: dict[str, Any]) -> None:
         nonlocal shown_live
-        run.metrics({**told["values"], "epoch": told["epoch"]}, told["update"])
-        if told["update"] > resumed_at:
-            values = told["values"]
-            _log.info("update %d: accuracy %.4f, loss %.4f", told["update"], values["dev_accuracy"], values["dev_loss"])
+        run.metrics({**entry["values"], "epoch": entry["epoch"]}, entry["update"])
+        if entry["update"] > resumed_at:
+            values = entry["values"]
+            _log.info(
+                "update %d: accuracy %.4f, loss %.4f", entry["update"], values["dev_accuracy"], values["dev_loss"]
+            )
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri and not shown_live and time.monotonic() - started > _LIVE_AFTER_SECONDS:
             shown_live = True

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
     total = count_pairs(source, target)
     trained = load(args)
     check_architectures([method], [trained.spec.architecture])
-    told: list[_Told] = []
+    kept: list[_Kept] = []
     with ExitStack() as stack:
         progress = stack.enter_context(Progress("contributions", total))
         out = opened(stack, args.out)
@@ -100,16 +100,16 @@ def run(args: argparse.Namespace) -> None:
         for window in explained_windows(trained, source, target, args, translation):
             for sentence in _sentences(trained, window, method, args, progress):
                 out.write(sentence.as_json() if args.format == "json" else sentence.as_tsv())
-                told.append(sentence.told())
-        if not told:
+                kept.append(sentence.kept())
+        if not kept:
             raise InputError("has no sentences.", source, advice="Give a text.")
-        rule = Suspicion.of([each.share for each in told])
+        rule = Suspicion.of([each.share for each in kept])
         if args.sentences:
-            opened(stack, args.sentences).writelines(_lines(told, rule))
+            opened(stack, args.sentences).writelines(_lines(kept, rule))
     if args.picture:
-        _draw(args.picture, told, rule, method)
+        _draw(args.picture, kept, rule, method)
     if args.json:
-        print(json.dumps(_summary(told, rule, method)))
+        print(json.dumps(_summary(kept, rule, method)))
 
 
 def _check(args: argparse.Namespace) -> Method:
@@ -131,7 +131,7 @@ def _check(args: argparse.Namespace) -> Method:
     return method
 
 
-class _Told(NamedTuple):
+class _Kept(NamedTuple):
     """What is kept of a sentence until all are known."""
 
     number: int
@@ -150,8 +150,8 @@ class _Sentence(NamedTuple):
     target: list[str]  # the start symbol, the pieces, the end symbol
     top: int
 
-    def told(self) -> _Told:
-        return _Told(
+    def kept(self) -> _Kept:
+        return _Kept(
             self.number, self.steps.renormalised, self.steps.mean_share(), float(self.steps.source_entropy.mean())
         )
 
@@ -217,27 +217,27 @@ def _sentences(
         )
 
 
-def _lines(told: Sequence[_Told], rule: Suspicion) -> Iterator[str]:
+def _lines(kept: Sequence[_Kept], rule: Suspicion) -> Iterator[str]:
     yield "\t".join(_OF_SENTENCES) + "\n"
-    for each in told:
+    for each in kept:
         marked = "yes" if rule.holds(each.share) else "no"
         yield f"{each.number}\t{len(each.shares)}\t{each.share:.4f}\t{each.entropy:.4f}\t{marked}\n"
 
 
-def _summary(told: Sequence[_Told], rule: Suspicion, method: Method) -> dict[str, Any]:
+def _summary(kept: Sequence[_Kept], rule: Suspicion, method: Method) -> dict[str, Any]:
     return {
         "method": method.text,
-        "sentences": len(told),
-        "steps": sum(len(each.shares) for each in told),
+        "sentences": len(kept),
+        "steps": sum(len(each.shares) for each in kept),
         "median_source": _known(rule.median),
         "bound": _known(rule.bound),
-        "suspicious": [each.number for each in told if rule.holds(each.share)],
+        "suspicious": [each.number for each in kept if rule.holds(each.share)],
     }
 
 
-def _draw(path: Path, told: Sequence[_Told], rule: Suspicion, method: Method) -> None:
+def _draw(path: Path, kept: Sequence[_Kept], rule: Suspicion, method: Method) -> None:
     from alignlens.display.contributions import draw_shares
     from alignlens.display.heatmap import save
 
-    caption = f"What {len(told):,} translations are made of ({method.text})"
-    save(draw_shares([each.shares for each in told], [each.share for each in told], rule.bound, caption), path)
+    caption = f"What {len(kept):,} translations are made of ({method.text})"
+    save(draw_shares([each.shares for each in kept], [each.share for each in kept], rule.bound, caption), path)

@@ -98,7 +98,9 @@ def run(args: argparse.Namespace) -> None:
         if args.out:
             write_json(args.out, result)
             record.artifact(args.out)
-        record.metrics({f"{name} {_told(row['method'])}": row[name] for row in result["methods"] for name in _MEASURED})
+        record.metrics(
+            {f"{name} {_plain(row['method'])}": row[name] for row in result["methods"] for name in _MEASURED}
+        )
     if args.json:
         print(json.dumps(result, ensure_ascii=False))
     elif not args.out:
@@ -164,7 +166,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
     return {**model_run(about, "cost"), "experiment": "attribution", "identity": {**about, "step": "cost"}}
 
 
-def _told(method: str) -> str:
+def _plain(method: str) -> str:
     """Returns a method in letters that the name of a metric may have."""
     return method.replace(",", " ").replace("=", " ")
 

@@ -36,11 +36,11 @@ _SHOWN = Limits(1, 100)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     for side, more in (("source", ""), ("target", ", its translation")):
-        told = f"tokenised text, plain or gzip, or the token store of one{more}"
-        parser.add_argument(f"--{side}", required=True, metavar="TEXT", help=told)
+        text = f"tokenised text, plain or gzip, or the token store of one{more}"
+        parser.add_argument(f"--{side}", required=True, metavar="TEXT", help=text)
     for side in ("source", "target"):
-        told = f"SentencePiece model of the {side}: names the ids of a token store, or splits a text"
-        parser.add_argument(f"--{side}-subwords", type=Path, metavar="FILE", help=told)
+        text = f"SentencePiece model of the {side}: names the ids of a token store, or splits a text"
+        parser.add_argument(f"--{side}-subwords", type=Path, metavar="FILE", help=text)
     parser.add_argument("--pairs", type=count(PAIRS), metavar="N", help="count only the first N (default: all)")
     parser.add_argument(
         "--words", type=count(_SHOWN), default=16, metavar="N", help="largest number of words of a side (default 16)"

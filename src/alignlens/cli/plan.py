@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> None:
     cost = estimate(plan, sizes, rates)
     grown = growth(plan, sizes, rates, cost)
     if args.json:
-        told = {**cost.as_json(), "gpu_tflops": rates.gpu_tflops(), "growth": [each.as_json() for each in grown]}
-        print(json.dumps({**plan.summary(), "cost": told}, indent=2))
+        costs = {**cost.as_json(), "gpu_tflops": rates.gpu_tflops(), "growth": [each.as_json() for each in grown]}
+        print(json.dumps({**plan.summary(), "cost": costs}, indent=2))
         return
     _print_runs(plan.summary())
     _print_cost(cost, rates.gpu_tflops())

@@ -47,8 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_sentences(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     group = add_shards(parser, "files", "FILE")
-    told = "their --sentences files, to write --sentences for all parts"
-    group.add_argument("--gather-sentences", nargs="+", type=Path, metavar="FILE", help=told)
+    text = "their --sentences files, to write --sentences for all parts"
+    group.add_argument("--gather-sentences", nargs="+", type=Path, metavar="FILE", help=text)
     add_interval(parser)
     add_about(parser)
     parser.epilog = (

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 def add_interval(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the bootstrap interval."""
     usual = IntervalSettings()
-    told = f"level of the interval in percent (default {usual.level:g})"
-    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=told)
-    told = f"bootstrap samples (default {usual.samples})"
-    parser.add_argument("--samples", type=count(RESAMPLES), default=usual.samples, help=told)
+    text = f"level of the interval in percent (default {usual.level:g})"
+    parser.add_argument("--level", type=real(LEVEL), default=usual.level, help=text)
+    text = f"bootstrap samples (default {usual.samples})"
+    parser.add_argument("--samples", type=count(RESAMPLES), default=usual.samples, help=text)
     parser.add_argument("--seed", type=seed, default=usual.seed, help=f"bootstrap seed (default {usual.seed})")
 
 
 def add_sentences(parser: argparse.ArgumentParser) -> None:
     """Adds the option for what is compared in pairs later."""
-    told = "write the counts of every row and sentence pair, for paired comparisons (.npz)"
-    parser.add_argument("--sentences", type=Path, metavar="FILE", help=told)
+    text = "write the counts of every row and sentence pair, for paired comparisons (.npz)"
+    parser.add_argument("--sentences", type=Path, metavar="FILE", help=text)
 
 
 def interval_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -27,8 +27,8 @@ OUTPUTS = Outputs(places=("out", "results"))
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     known = studies()
-    told = "; ".join(f"{name}: {study.about}" for name, study in known.items())
-    parser.add_argument("study", choices=known, help=told)
+    about = "; ".join(f"{name}: {study.about}" for name, study in known.items())
+    parser.add_argument("study", choices=known, help=about)
     parser.add_argument("--results", type=Path, required=True, metavar="DIR", help="results folder of a preset")
     parser.add_argument(
         "--manifest", type=Path, metavar="FILE", help="manifest of the files to read (default: see below)"
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
         record.metrics(dict(built.metrics))
         for path in sorted(path for path in out.iterdir() if path.suffix in (".csv", ".md", ".svg", ".html")):
             record.artifact(path, folder="figures" if path.suffix == ".svg" else "tables")
-    print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _told(summary))
+    print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _printed(summary))
 
 
 def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
@@ -113,7 +113,7 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
     }
 
 
-def _told(summary: Mapping[str, Any]) -> str:
+def _printed(summary: Mapping[str, Any]) -> str:
     from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED
 
     counts = summary["claims"]

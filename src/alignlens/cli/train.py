@@ -197,13 +197,13 @@ def _watched(training: Training, journal: Journal, run: Run, speaks: bool) -> No
     started, resumed_at = time.monotonic(), training.progress.update
     shown_live = False
 
-    def record(told: dict[str, Any]) -> None:
+    def record(entry: dict[str, Any]) -> None:
         nonlocal shown_live
-        run.metrics({**told["values"], "epoch": told["epoch"]}, told["update"])
-        if told["update"] > resumed_at and "samples" in told:
-            measures = ", ".join(f"{name} {value:.3f}" for name, value in told["values"].items() if "dev" in name)
-            _log.info("update %d: %s", told["update"], measures)
-            for reference, translation in told["samples"]:
+        run.metrics({**entry["values"], "epoch": entry["epoch"]}, entry["update"])
+        if entry["update"] > resumed_at and "samples" in entry:
+            measures = ", ".join(f"{name} {value:.3f}" for name, value in entry["values"].items() if "dev" in name)
+            _log.info("update %d: %s", entry["update"], measures)
+            for reference, translation in entry["samples"]:
                 _log.info("  reference    %s\n  translation  %s", one_line(reference), one_line(translation))
         uri = os.environ.get("MLFLOW_TRACKING_URI")
         if uri and not shown_live and time.monotonic() - started > _LIVE_AFTER_SECONDS:
@@ -211,7 +211,7 @@ def _watched(training: Training, journal: Journal, run: Run, speaks: bool) -> No
             journal.show_live(uri)
 
     if not speaks:
-        training.run(Watcher(lambda told: None, lambda note: None))
+        training.run(Watcher(lambda entry: None, lambda note: None))
         return
     with Progress("train", training.settings.max_updates, "updates") as progress:
         progress.start_at(resumed_at)

@@ -56,8 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="folder that alignlens train wrote")
     # The model itself is loaded with the weights that were kept.
     parser.set_defaults(weights=_KEPT)
-    told = "updates of its snapshots (default: all); the final weights are always included"
-    parser.add_argument("--weights", nargs="+", dest="checkpoints", metavar="NAME", help=told)
+    text = "updates of its snapshots (default: all); the final weights are always included"
+    parser.add_argument("--weights", nargs="+", dest="checkpoints", metavar="NAME", help=text)
     add_texts(parser, "translation whose pieces are to be explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
@@ -69,8 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tokenize", default=usual, choices=get_args(Tokenizer), help=f"for BLEU (default {usual}: tokenised text)"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the trajectory")
-    told = "finished checkpoints; removed at the end (default: OUT.work)"
-    parser.add_argument("--work", type=Path, metavar="DIR", help=told)
+    text = "finished checkpoints; removed at the end (default: OUT.work)"
+    parser.add_argument("--work", type=Path, metavar="DIR", help=text)
     add_compute(parser, AttributionSettings.batch_tokens, threads=SHARED)
     add_about(parser)
     parser.epilog = (
@@ -100,9 +100,9 @@ def run(args: argparse.Namespace) -> None:
         check_architectures(methods, [trained.spec.architecture])
         files = _checkpoints(trained.folder, args.checkpoints)
         texts = trained.source_ids(source), trained.target_ids(target)
-        asked = _Asked(args, trained, texts, methods, references, _told(args, source, target, methods))
+        asked = _Asked(args, trained, texts, methods, references, _request(args, source, target, methods))
         parts = _parts(asked, files, folder, journal, record)
-        facts = {"model": about, "split": about.get("split", ""), "decoding": "forced", **asked.told}
+        facts = {"model": about, "split": about.get("split", ""), "decoding": "forced", **asked.request}
         join_trajectories(args.out, parts, {**facts, "source_begin": trained.spec.source_begin})
         remove_parts(folder, KIND)
         record.artifact(args.out / "facts.json")
@@ -117,13 +117,13 @@ def _params(args: argparse.Namespace, methods: list[Method]) -> dict[str, Any]:
     return params if args.bleu is None else {**params, "beam": args.beam, "tokenize": args.tokenize}
 
 
-def _told(args: argparse.Namespace, source: Given, target: Given, methods: list[Method]) -> dict[str, Any]:
+def _request(args: argparse.Namespace, source: Given, target: Given, methods: list[Method]) -> dict[str, Any]:
     """Returns what the answers depend on besides the weights: parts of another command are made again."""
-    told: dict[str, Any] = {"methods": [method.text for method in methods]}
-    told |= {"source": source.facts(), "target": target.facts()}
+    facts: dict[str, Any] = {"methods": [method.text for method in methods]}
+    facts |= {"source": source.facts(), "target": target.facts()}
     if args.bleu is not None:
-        told["bleu"] = {"reference": sha256_of(args.bleu), "beam": args.beam, "tokenize": args.tokenize}
-    return told
+        facts["bleu"] = {"reference": sha256_of(args.bleu), "beam": args.beam, "tokenize": args.tokenize}
+    return facts
 
 
 def _checkpoints(folder: Path, named: list[str] | None) -> dict[str, Path]:
@@ -183,7 +183,7 @@ class _Asked:
     texts: tuple[TokenStore, TokenStore]
     methods: list[Method]
     references: list[str] | None
-    told: dict[str, Any]
+    request: dict[str, Any]
 
     @property
     def units(self) -> int:
@@ -192,7 +192,7 @@ class _Asked:
 
     def identity(self, path: Path) -> dict[str, Any]:
         """Returns what a part is of; it goes through JSON and comes back the same."""
-        found: dict[str, Any] = json.loads(json.dumps({**self.told, "checkpoint": sha256_of(path)}))
+        found: dict[str, Any] = json.loads(json.dumps({**self.request, "checkpoint": sha256_of(path)}))
         return found
 
     def write(self, folder: Path, weights: str, path: Path, advance: Callable[[int], None]) -> None:

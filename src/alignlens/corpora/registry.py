@@ -177,7 +177,7 @@ def _datasets(data: Any, label: str) -> dict[str, Dataset | LabelledSet]:
     data = {} if data is None else data
     named = {"type": "object", "maxProperties": 10_000, "propertyNames": {"format": "dataset-name"}}
     check(data, {**named, "additionalProperties": {"type": "object"}}, label)
-    # Two checks, so that whoever mistypes a key is told those that such an entry has, and no others.
+    # Two checks, so that an error about a mistyped key lists only the keys of that kind of entry.
     bitexts = {name: value for name, value in data.items() if "task" not in value}
     check(bitexts, {**named, "additionalProperties": schema_of(Dataset)}, label)
     labelled = {name: value for name, value in data.items() if "task" in value}
@@ -204,8 +204,8 @@ def _dataset(name: str, value: dict[str, Any], label: str) -> Dataset:
     for split in ("dev", "test"):
         given = value.get(split)
         if given is not None and set(given) not in _SPLIT_KEYS:
-            told = ", ".join(given) or "nothing"
-            raise ConfigError(f"{where}.{split}: give source and target, or last, or every; not {told}")
+            listed = ", ".join(given) or "nothing"
+            raise ConfigError(f"{where}.{split}: give source and target, or last, or every; not {listed}")
     try:
         dataset = read(Dataset, value, name=name, declared=value)
     except ConfigError as error:

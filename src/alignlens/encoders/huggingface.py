@@ -45,7 +45,7 @@ class HuggingFaceEncoder:
         transformers.utils.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         try:
-            model, told = transformers.AutoModel.from_pretrained(
+            model, loading = transformers.AutoModel.from_pretrained(
                 str(folder), local_files_only=True, attn_implementation="eager", output_loading_info=True
             )
             loaded = cls(model, padding)
@@ -54,7 +54,7 @@ class HuggingFaceEncoder:
                 raise
             problem = f"the model cannot be loaded ({' '.join(str(error).split())[:200]})."
             raise InputError(problem, folder, advice="It needs config.json and model.safetensors.") from None
-        missing = sorted(name for name in told["missing_keys"] if not name.startswith(_POOLER))
+        missing = sorted(name for name in loading["missing_keys"] if not name.startswith(_POOLER))
         if missing:
             problem = f"{len(missing)} weights of the model are missing, e.g. {missing[0]}."
             raise InputError(problem, folder, advice="Download the model again.")

@@ -60,11 +60,11 @@ def huggingface_input(
     from alignlens.encoders.tokens import HuggingFaceTokens
 
     tokens = HuggingFaceTokens.load(folder)
-    paragraphs, told = _paragraphs(text)
+    paragraphs, origin = _paragraphs(text)
     pairs = _paired(tokens, paragraphs, sequences, longest)
     if not pairs:
         problem = "fewer than two paragraphs, but each sequence needs two."
-        raise InputError(problem, text or told["name"], advice="Separate paragraphs by blank lines.")
+        raise InputError(problem, text or origin["name"], advice="Separate paragraphs by blank lines.")
     if threads is not None:
         torch.set_num_threads(threads)
     encoder = HuggingFaceEncoder.load(folder, tokens.padding).to("cuda" if torch.cuda.is_available() else "cpu")
@@ -76,7 +76,7 @@ def huggingface_input(
         raise ConfigError(f"--tokens {longest}: this encoder has positions for at most {encoder.longest}")
     facts: dict[str, Any] = {
         "model_type": kind,
-        "text": told,
+        "text": origin,
         "most_tokens": longest,
         "versions": {"transformers": version("transformers")},
     }

@@ -21,7 +21,7 @@ class Kind(NamedTuple):
     """What the names of one kind of thing look like, as a pattern and in words."""
 
     pattern: str
-    told: str
+    words: str
 
 
 #: By the ``format`` that schemas give to a name.
@@ -45,8 +45,8 @@ def expected(kind: str) -> str:
     """Returns what a name of that kind must be, for people."""
     rule = KINDS[kind]
     if kind == "language-code":
-        return rule.told
-    return f"{rule.told}, a letter or digit first, at most {LONGEST} characters"
+        return rule.words
+    return f"{rule.words}, a letter or digit first, at most {LONGEST} characters"
 
 
 def check_free(name: str, taken: Iterable[str], where: str, why: str) -> None:

@@ -19,7 +19,7 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         return True
     try:
-        told = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:  # gone meanwhile, or a system without /proc
         return True
-    return told.rpartition(")")[2].split()[:1] != ["Z"]
+    return stat.rpartition(")")[2].split()[:1] != ["Z"]

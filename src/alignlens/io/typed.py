@@ -77,8 +77,8 @@ def setting(
     ``keys`` are those that a dict may have, if it may not have any.
     ``rules`` are words of JSON Schema for the value itself: ``maxItems``, ``pattern``, ``propertyNames``.
     """
-    told = {"description": description, "limits": limits, "why": why, "choices": choices, "keys": keys}
-    metadata = {**told, "rules": rules}
+    facts = {"description": description, "limits": limits, "why": why, "choices": choices, "keys": keys}
+    metadata = {**facts, "rules": rules}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -95,8 +95,8 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
     hints = _types(kind)
     properties, required = {}, []
     for each in _settings_of(kind):
-        told = {"description": each.metadata["description"]}
-        value = {**_value(hints[each.name], each.metadata), **told, **each.metadata["rules"]}
+        about = {"description": each.metadata["description"]}
+        value = {**_value(hints[each.name], each.metadata), **about, **each.metadata["rules"]}
         if each.default_factory is not MISSING:
             value["default"] = _plain(each.default_factory())
         elif each.default is not MISSING:
@@ -120,30 +120,30 @@ def _settings_of(kind: Any) -> list[Field[Any]]:
     return [each for each in fields(kind) if "description" in each.metadata]
 
 
-def _value(hint: Any, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the rules for a value of some type, given what is told of its field."""
+def _value(hint: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the rules for a value of some type, given the metadata of its field."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return {}
     if origin is UnionType:
-        return _either([_value(kind, told) for kind in inner])
+        return _either([_value(kind, metadata) for kind in inner])
     if origin is tuple:
         size = {} if inner[-1] is Ellipsis else {"minItems": len(inner), "maxItems": len(inner)}
-        return {"type": "array", "items": _value(inner[0], told), **size}
-    if origin is dict and told.get("keys") is not None:
-        value = {"description": told["description"], **_value(inner[1], told)}
-        return {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(told["keys"], value)}
+        return {"type": "array", "items": _value(inner[0], metadata), **size}
+    if origin is dict and metadata.get("keys") is not None:
+        value = {"description": metadata["description"], **_value(inner[1], metadata)}
+        return {"type": "object", "additionalProperties": False, "properties": dict.fromkeys(metadata["keys"], value)}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _value(inner[1], told)}
+        return {"type": "object", "additionalProperties": _value(inner[1], metadata)}
     if origin is Literal:
         return {"enum": list(inner)}
     if _is_formed(hint):
         return dict(hint.schema())
     if is_dataclass(hint):
         return _dataclass(hint)
-    if told.get("choices") is not None and hint is str:
-        return {"enum": list(told["choices"])}
-    return {"type": _NAMES[hint], **_bounds(hint, told)}
+    if metadata.get("choices") is not None and hint is str:
+        return {"enum": list(metadata["choices"])}
+    return {"type": _NAMES[hint], **_bounds(hint, metadata)}
 
 
 def _dataclass(kind: Any) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def _either(shapes: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {**merged, "type": merged["type"][0] if len(merged["type"]) == 1 else merged["type"]}
 
 
-def _bounds(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
-    limits, why = told.get("limits"), told.get("why")
+def _bounds(kind: type, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    limits, why = metadata.get("limits"), metadata.get("why")
     if limits is None or kind not in (int, float):
         return {}
     bounds = {"exclusiveMinimum" if limits.above else "minimum": limits.least}

@@ -48,10 +48,10 @@ def signature(tokenize: str = "13a", **drawn: int) -> str:
     """Returns how BLEU against one reference is computed; ``drawn`` is what tests add: seed, bs and ar."""
     metric = _metric(tokenize)
     metric.corpus_score(["a"], [["a"]])  # before that it does not know the number of references
-    told = metric.get_signature()
+    described = metric.get_signature()
     for name, number in drawn.items():
-        told.update(name, number)
-    return str(told)
+        described.update(name, number)
+    return str(described)
 
 
 def sentence_counts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> NDArray[np.int64]:

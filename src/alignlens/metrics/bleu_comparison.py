@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Translation = Sequence[str]
 
 TRIALS = 10_000
-"""Exchanges of approximate randomisation, as many as sacreBLEU makes unless it is told."""
+"""Exchanges of approximate randomisation, the default of sacreBLEU."""
 
 # A multiple of 32, so that parts use the random bits that one large draw would: it takes them by 32.
 _TRIALS_AT_ONCE = 256
@@ -131,8 +131,8 @@ def compare_bleu(
         for name, found in runs.items()
     )
     tests = {} if baseline is None else {"ar": trials}
-    told = signature(tokenize, seed=draws.seed, bs=draws.samples, **tests)
-    return Comparison(scored, baseline, told, len(references))
+    described = signature(tokenize, seed=draws.seed, bs=draws.samples, **tests)
+    return Comparison(scored, baseline, described, len(references))
 
 
 class _Run(NamedTuple):

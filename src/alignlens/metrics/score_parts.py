@@ -33,8 +33,8 @@ def gathered_parts(paths: Sequence[Path]) -> dict[str, Any]:
         table = _read(path)
         number, parts = table[PART]
         if parts != len(paths) or number in found:
-            told = f"is part {number + 1} of {parts}, but {len(paths)} files were given."
-            raise InputError(told, path, advice="Give every part once.")
+            problem = f"is part {number + 1} of {parts}, but {len(paths)} files were given."
+            raise InputError(problem, path, advice="Give every part once.")
         if any(_facts(table) != _facts(other) for other in found.values()):
             raise InputError("belongs to another table.", path, advice="Make all parts with the same options.")
         found[number] = table
@@ -42,8 +42,8 @@ def gathered_parts(paths: Sequence[Path]) -> dict[str, Any]:
     length = sum(map(len, parts))
     for number, rows in enumerate(parts):
         if len(rows) != len(range(number, length, len(parts))):
-            told = f"together with the others: part {number + 1} has {len(rows)} of {length} rows."
-            raise InputError(told, paths[0], advice="Make all parts again.")
+            problem = f"together with the others: part {number + 1} has {len(rows)} of {length} rows."
+            raise InputError(problem, paths[0], advice="Make all parts again.")
     return {**_facts(found[0]), "rows": [parts[row % len(parts)][row // len(parts)] for row in range(length)]}
 
 

@@ -132,8 +132,8 @@ def _candidates(
 def _error_rate(sides: Sequence[Candidates], gold: Gold, thresholds: Sequence[float], origin: Origin) -> ErrorRate:
     sure, possible = (sides[0].grid.links(links) for links in (gold.sure, gold.possible))
     if not sure.any() and origin.gold is not None:
-        told = f"no sure link in the first {origin.pairs} pairs."
-        raise InputError(told, origin.gold.name, advice="Give more --pairs, or leave out --gold.")
+        problem = f"no sure link in the first {origin.pairs} pairs."
+        raise InputError(problem, origin.gold.name, advice="Give more --pairs, or leave out --gold.")
     return ErrorRate(sides, sure, possible, thresholds)
 
 

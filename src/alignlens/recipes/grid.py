@@ -82,8 +82,8 @@ class Grid:
 
     def links(self, alignment: Alignment) -> NDArray[np.bool_]:
         """Returns which cells are links (source word, target word) of a text that begins with these sentences."""
-        mine = alignment.sentence < len(self.heights)
-        sentence, source, target = (each[mine] for each in (alignment.sentence, alignment.source, alignment.target))
+        inside = alignment.sentence < len(self.heights)
+        sentence, source, target = (each[inside] for each in (alignment.sentence, alignment.source, alignment.target))
         found = np.zeros(self.cells, dtype=bool)
         found[self.offsets[sentence] + target * self.widths[sentence] + source] = True
         return found

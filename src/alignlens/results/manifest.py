@@ -82,9 +82,9 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """Returns what ``read`` reads back."""
-        told = {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
+        content = {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
         # Snakemake writes the file, without one of our checksums beside it.
-        return {**told, "sha256": sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()}
+        return {**content, "sha256": sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
     def find(self, pattern: PathPattern) -> list[tuple[Path, dict[str, str]]]:
         """Returns the files at a place that are there, and the names in their paths."""

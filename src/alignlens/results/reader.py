@@ -47,14 +47,14 @@ def read_results(manifest: Manifest) -> Results:
             if run.split == TEST:
                 datasets[run.dataset] = _dataset(content)
             intervals.append(interval_of(content))
-    told = [found for found in intervals if found]
+    stated = [found for found in intervals if found]
     return Results(
         manifest,
         tuple(datasets[name] for name in sorted(datasets)),
         tuple(sorted(models, key=lambda run: (run.dataset, run.model, _natural(run.seed), run.decoding))),
         tuple(aligners),
-        tuple(dict.fromkeys(map(_told, told))),
-        Draws(**(manifest.interval or next(iter(told), {}))),
+        tuple(dict.fromkeys(map(_sentence_of, stated))),
+        Draws(**(manifest.interval or next(iter(stated), {}))),
     )
 
 
@@ -153,7 +153,7 @@ def _optional(row: dict[str, Any], key: str) -> float:
     return values.number_or_nan(row, key) if key in row else math.nan
 
 
-def _told(found: dict[str, Any]) -> str:
+def _sentence_of(found: dict[str, Any]) -> str:
     return f"{found['level']:g} % bootstrap interval over sentences ({found['samples']} samples, seed {found['seed']})"
 
 

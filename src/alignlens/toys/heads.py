@@ -74,7 +74,7 @@ class Collected:
         """Returns the numbers of the heads of a kind that were wanted."""
         return [number for number, found in enumerate(self.kinds) if found == kind][: self._settings.collect]
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Returns what is written about them; a training succeeds if it ends above the threshold of good heads."""
         successes = sum(curve[-1] > self._settings.good_above for curve in self.accuracy)
         kinds = {kind: self.kinds.count(kind) for kind in ("good", "bad", "rejected")}
@@ -94,7 +94,7 @@ def run_heads(settings: HeadsSettings, room: Classroom) -> dict[str, Any]:
     ]
     curves = iter(room.train("scenarios", several, settings, trainees)["accuracy"])
     scenarios = {scenario: {"accuracy": [next(curves) for _ in each]} for scenario, each in drawn.items()}
-    return {"variant": settings.variant, "single": collected.told(), "scenarios": scenarios}
+    return {"variant": settings.variant, "single": collected.summary(), "scenarios": scenarios}
 
 
 def _collect(settings: HeadsSettings, heads: Heads, room: Classroom) -> Collected:

@@ -94,10 +94,10 @@ class Group:
     def _evaluated(self) -> int:
         return len(self.curves[self._lesson.measures[0]][0])
 
-    def train(self, stopped: Callable[[], bool], told: Callable[[int], None]) -> None:
-        """Trains from where the group is to the end, or until ``stopped``; ``told`` hears of every update."""
+    def train(self, stopped: Callable[[], bool], advance: Callable[[int], None]) -> None:
+        """Trains from where the group is to the end, or until ``stopped``; ``advance`` hears of every update."""
         tensors = self._resume()
-        told(self.step * len(self._trainees))
+        advance(self.step * len(self._trainees))
         if self.finished:
             return
         models = self._lesson.build([trainee.weights() for trainee in self._trainees])
@@ -114,7 +114,7 @@ class Group:
             losses.sum().backward()
             optimizer.step()
             self.step += 1
-            told(len(self._trainees))
+            advance(len(self._trainees))
             if stopped() or time.monotonic() - saved > _SAVE_EVERY_SECONDS:
                 self._save(_state(models, optimizer))
                 saved = time.monotonic()
@@ -172,19 +172,19 @@ def _put(models: Stacked, optimizer: torch.optim.Optimizer, tensors: Mapping[str
 class Classroom:
     """Runs the trainings of a task, stage by stage, in threads of one core each."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], threads: int, told: Callable[[int], None]) -> None:
+    def __init__(self, folder: Path, identity: Mapping[str, Any], threads: int, advance: Callable[[int], None]) -> None:
         self._folder, self._identity, self._threads = folder / _FOLDER, dict(identity), threads
-        self._told, self._telling = told, threading.Lock()
+        self._advance, self._telling = advance, threading.Lock()
 
     @classmethod
     @contextmanager
     def opened(
-        cls, folder: Path, identity: Mapping[str, Any], threads: int, told: Callable[[int], None]
+        cls, folder: Path, identity: Mapping[str, Any], threads: int, advance: Callable[[int], None]
     ) -> Iterator[Classroom]:
         """Keeps a work folder for this process; removes it if the block succeeds, unless another process waits."""
         before = torch.get_num_threads()
         with WorkFolder.reserved(folder) as hold:
-            room = cls(folder, identity, threads, told)
+            room = cls(folder, identity, threads, advance)
             for path in sorted(room._folder.glob("*.safetensors"))[:1]:
                 with taking(path, f"Delete {folder} to start over."):
                     check_identity(path, _task_of(load_tensors(path)[1]["identity"]), _plain(identity))
@@ -237,7 +237,7 @@ class Classroom:
 
     def _tell(self, updates: int) -> None:
         with self._telling:
-            self._told(updates)
+            self._advance(updates)
 
 
 def _task_of(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 DIRECTIONS = {"one_direction": 1, "two_directions": 2}
 
 
-def run_task(task: str, settings: ToySettings, work: Path, threads: int, told: Callable[[int], None]) -> dict[str, Any]:
-    """Returns curves and settings of a task; ``told`` hears of updates as they are made."""
+def run_task(
+    task: str, settings: ToySettings, work: Path, threads: int, advance: Callable[[int], None]
+) -> dict[str, Any]:
+    """Returns curves and settings of a task; ``advance`` hears of updates as they are made."""
     common = {"task": task, "settings": written(settings), "steps": settings.evaluated()}
-    with Classroom.opened(work, {"task": task, "settings": written(settings)}, threads, told) as room:
+    with Classroom.opened(work, {"task": task, "settings": written(settings)}, threads, advance) as room:
         if isinstance(settings, HeadsSettings):
             return {**common, **run_heads(settings, room)}
         if isinstance(settings, KeywordSettings):

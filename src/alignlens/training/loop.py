@@ -47,7 +47,7 @@ class TrainingError(AlignlensError):
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told about the training: ``record`` for each history record, ``advance`` after each update."""
+    """Who hears about the training: ``record`` for each history record, ``advance`` after each update."""
 
     record: Callable[[dict[str, Any]], None]
     advance: Callable[[str], None]
@@ -216,14 +216,14 @@ class Training:
     def _record(self, watcher: Watcher, values: dict[str, float], samples: list[list[str]] | None = None) -> None:
         """Tells the training loss since the last record, the rate, and what else was measured."""
         progress = self.progress
-        told = {
+        measures = {
             "learning_rate": learning_rate(self.settings, progress.update, progress.plateau_scale),
             **progress.sums.means(progress.count),
             "target_tokens_per_second": progress.labels / max(progress.seconds, 1e-9),
             **values,
         }
         progress.sums, progress.count, progress.labels, progress.seconds = Sums(), 0, 0, 0.0
-        record: dict[str, Any] = {"update": progress.update, "epoch": progress.position.epoch, "values": told}
+        record: dict[str, Any] = {"update": progress.update, "epoch": progress.position.epoch, "values": measures}
         if samples is not None:
             record["samples"] = samples
         self.history.append(record)

@@ -171,9 +171,9 @@ class MaskSettings:
             if key in self.training:
                 raise ConfigError(f"{where}.training.{key}: set {where}.{own} instead.")
         check(self.training, schema_of(TrainingSettings), f"{where}.training")
-        told = {"objective": {"name": "mask_nets", "alpha": self.alpha}, "max_updates": self.updates}
+        fixed = {"objective": {"name": "mask_nets", "alpha": self.alpha}, "max_updates": self.updates}
         try:
-            return TrainingSettings.from_json({**_MASK_TRAINING, **self.training, **told})
+            return TrainingSettings.from_json({**_MASK_TRAINING, **self.training, **fixed})
         except ConfigError as error:
             raise ConfigError(f"{where}.{error}") from None
 

@@ -74,44 +74,44 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     check(dict(config), config_schema(), label)
     _check_kinds(config.get("models", {}), f"{label}.models")
     try:
-        told = read(Configuration, config)
+        configuration = read(Configuration, config)
     except ConfigError as error:  # values that do not go together
         raise ConfigError(f"{label}.{error}") from None
-    check_free(told.preset, TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
-    registry = _registry(told, project / "config" / "datasets.yaml", label)
-    datasets = _datasets(told, registry, label)
-    if told.mirror is not None and not Path(told.mirror).is_dir():
-        raise ConfigError(f"{label}.mirror: {told.mirror!r} is not a folder")
-    for place, run in enumerate(told.aligners):
-        if run in told.aligners[:place]:
+    check_free(configuration.preset, TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
+    registry = _registry(configuration, project / "config" / "datasets.yaml", label)
+    datasets = _datasets(configuration, registry, label)
+    if configuration.mirror is not None and not Path(configuration.mirror).is_dir():
+        raise ConfigError(f"{label}.mirror: {configuration.mirror!r} is not a folder")
+    for place, run in enumerate(configuration.aligners):
+        if run in configuration.aligners[:place]:
             raise ConfigError(f"{label}.aligners[{place}]: {run.name} {run.text} appears twice")
     presets = Presets.load(project / "config" / "models.yaml")
-    models = _models(told, presets, datasets, label)
-    attribution = told.attribution.canonical(f"{label}.attribution")
+    models = _models(configuration, presets, datasets, label)
+    attribution = configuration.attribution.canonical(f"{label}.attribution")
     attribution.check_models(sorted({run.architecture for run in models}), f"{label}.attribution")
-    plain = {each.name: getattr(told, each.name) for each in fields(PlainSettings)}
+    plain = {each.name: getattr(configuration, each.name) for each in fields(PlainSettings)}
     return Settings(
         **{**plain, "attribution": attribution},
         datasets=datasets,
         labelled=registry.labelled,
         presets=presets,
         models=models,
-        studies=_studies(told, f"{label}.studies"),
+        studies=_studies(configuration, f"{label}.studies"),
     )
 
 
-def _registry(told: Configuration, path: Path, label: str) -> Registry:
+def _registry(configuration: Configuration, path: Path, label: str) -> Registry:
     """Returns all datasets that a configuration can name."""
     registry = Registry.load(path)
-    if told.custom_datasets:
-        registry = registry.merged(told.custom_datasets, f"{label}.custom_datasets")
+    if configuration.custom_datasets:
+        registry = registry.merged(configuration.custom_datasets, f"{label}.custom_datasets")
     return registry
 
 
-def _datasets(told: Configuration, registry: Registry, label: str) -> tuple[Dataset, ...]:
+def _datasets(configuration: Configuration, registry: Registry, label: str) -> tuple[Dataset, ...]:
     """Returns the bitexts of a configuration."""
     datasets = []
-    for place, name in enumerate(told.datasets):
+    for place, name in enumerate(configuration.datasets):
         where = f"{label}.datasets[{place}]"
         try:
             datasets.append(registry.get(name))
@@ -136,17 +136,19 @@ def _check_kinds(models: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _models(told: Configuration, presets: Presets, datasets: Sequence[Dataset], label: str) -> tuple[ModelRun, ...]:
+def _models(
+    configuration: Configuration, presets: Presets, datasets: Sequence[Dataset], label: str
+) -> tuple[ModelRun, ...]:
     """Returns the models of a configuration; a name whose value is null stands for none."""
     models = []
-    for name, chosen in told.models.items():
+    for name, chosen in configuration.models.items():
         where = f"{label}.models.{name}"
         if isinstance(chosen, ForeignModel):
             pairs = [dataset.pair for dataset in datasets]
-            pairs += [(target, source) for source, target in pairs] if told.directions == "both" else []
+            pairs += [(target, source) for source, target in pairs] if configuration.directions == "both" else []
             models.append(_foreign_model(name, chosen, list(dict.fromkeys(pairs)), where))
         elif chosen is not None:
-            models.append(model_of_preset(presets, name, chosen, told.subwords.kind, where))
+            models.append(model_of_preset(presets, name, chosen, configuration.subwords.kind, where))
     return tuple(models)
 
 
@@ -199,14 +201,14 @@ def _check_vocabulary(run: ModelRun, subwords: str, where: str) -> None:
         )
 
 
-def _studies(told: Configuration, where: str) -> dict[str, Any]:
+def _studies(configuration: Configuration, where: str) -> dict[str, Any]:
     """Returns the settings of the active studies; one whose value is null stands for none."""
     active = {}
     for name, study in studies().items():
-        content = told.studies.get(name)
+        content = configuration.studies.get(name)
         if content is not None:
             active[name] = read(study.settings, content)
-            study.check(active[name], told.datasets, f"{where}.{name}")
+            study.check(active[name], configuration.datasets, f"{where}.{name}")
     return active
 
 

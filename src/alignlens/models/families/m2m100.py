@@ -13,7 +13,7 @@ from alignlens.models.families.configuration import ADVICE, m2m100_settings
 from alignlens.models.families.filling import filled_transformer
 from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import M2M100, NLLB, WMT21, Languages
-from alignlens.models.families.multilingual import fairseq_pieces, says, told_languages, with_added
+from alignlens.models.families.multilingual import fairseq_pieces, rows_of_languages, says, with_added
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model
 
@@ -35,7 +35,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     with taking(listed, ADVICE):
         if unknown is None:
             raise KeyError(UNKNOWN)
-    source, target = told_languages(folder, languages, row_of)
+    source, target = rows_of_languages(folder, languages, row_of)
     subwords = listed if listed.is_file() else folder / SUBWORDS
     vocabulary = Vocabulary.filling(piece_of, control_rows(config, path, unknown), size, subwords)
     frame = Frame(

@@ -14,7 +14,7 @@ from alignlens.models.families.configuration import ADVICE, mbart_settings
 from alignlens.models.families.filling import filled_transformer
 from alignlens.models.families.folder import Imported, Vocabulary, control_rows, read_config
 from alignlens.models.families.languages import MBART, MBART_50, Languages
-from alignlens.models.families.multilingual import fairseq_pieces, tokenizer_class, told_languages, with_added
+from alignlens.models.families.multilingual import fairseq_pieces, rows_of_languages, tokenizer_class, with_added
 from alignlens.models.settings import ModelSpec
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model
 
@@ -38,7 +38,7 @@ def load(folder: Path, languages: Languages) -> Imported:
     vocabulary = Vocabulary.filling(piece_of, control_rows(config, path, _UNKNOWN_ROW), size, folder / SUBWORDS)
     known = {piece: row for row, piece in piece_of.items()}
     key = "forced_bos_token_id" if fifty else "decoder_start_token_id"
-    rows = told_languages(folder, languages, {code: known[code] for code in codes if code in known}, key)
+    rows = rows_of_languages(folder, languages, {code: known[code] for code in codes if code in known}, key)
     source, target = (vocabulary.number(row) for row in rows)
     frame = Frame(source, not fifty, (END_ID, target) if fifty else (target,))
     count = len(vocabulary.pieces)

@@ -1,4 +1,4 @@
-"""Which rows stand for languages, and which of them a model is told: by its name, or by what lies in its folder."""
+"""Which rows stand for languages, and which of them a model uses: by its name, or by the files in its folder."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def with_added(piece_of: Mapping[int, str], folder: Path) -> dict[int, str]:
     """Returns pieces with what the folder says was added to them."""
     added = {int(row): str(piece) for piece, row in read_beside(folder, "added_tokens.json").items()}
     with taking(folder / _TOKENIZER, ADVICE):
-        for row, told in read_beside(folder, _TOKENIZER).get("added_tokens_decoder", {}).items():
-            added[int(row)] = str(told["content"])
+        for row, entry in read_beside(folder, _TOKENIZER).get("added_tokens_decoder", {}).items():
+            added[int(row)] = str(entry["content"])
     return {**piece_of, **{row: piece for row, piece in added.items() if row >= _FIRST}}
 
 
@@ -46,7 +46,7 @@ def says(folder: Path, key: str) -> object:
     return read_beside(folder, _TOKENIZER).get(key)
 
 
-def told_languages(
+def rows_of_languages(
     folder: Path, languages: Languages, row_of: Mapping[str, int], target_key: str = "forced_bos_token_id"
 ) -> tuple[int, int]:
     """Returns the rows of the source's and the target's language.

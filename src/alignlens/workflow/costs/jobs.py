@@ -132,13 +132,13 @@ class _Estimator(TextJobs):
             text = self._text(run.dataset, run.split)
             links = len(methods) * len(settings.attribution.extractions)
             for direction in self.plan.trained_directions(run.dataset, run.model):
-                name = f"{run.dataset} {direction} {_told(run)}"
+                name = f"{run.dataset} {direction} {_label(run)}"
                 yield from self._scores(run, direction, methods, text, name)
                 if run.split not in SPLITS:
                     continue
                 seconds, size = self.rates.links.extract * links * text.pairs, self._links_bytes(text, links)
                 yield self._job("links and scores", "extract_links", name, seconds, bytes=size)
-            name = f"{run.dataset} {_told(run)}"
+            name = f"{run.dataset} {_label(run)}"
             folders = planned.directions(run) if run.split in SPLITS else []
             if BIDIR in folders:
                 combined = links * len(settings.symmetrizations)
@@ -259,7 +259,7 @@ class _Estimator(TextJobs):
         yield self._job("studies and report", "report", "report", self.rates.study, bytes=_PAGE_BYTES)
 
 
-def _told(run: Attribution) -> str:
+def _label(run: Attribution) -> str:
     """Returns what is asked, in words; the usual text and weights go without saying."""
     split, weights = run.split.replace(TEST, ""), run.weights.replace(FINAL, "")
     return " ".join(filter(None, (run.model, str(run.seed), weights, split, run.decoding)))

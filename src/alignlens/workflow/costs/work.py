@@ -38,7 +38,7 @@ class Amount(NamedTuple):
 
     def plus(self, other: Amount, times: float = 1.0) -> Amount:
         """Returns this and so many times the other."""
-        return Amount(*(mine + times * its for mine, its in zip(self, other, strict=True)))
+        return Amount(*(ours + times * theirs for ours, theirs in zip(self, other, strict=True)))
 
     def seconds(self, speed: Speed) -> float:
         """Returns how long it takes."""

@@ -18,7 +18,7 @@ class AlignlensError(Exception):
     """The user can fix this; the message says how."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A child process sends its error to its parent; the arguments of some kinds are more than the message.
+        # A child process sends its error to its parent; some kinds take more arguments than the message.
         return _made_again, (type(self), str(self))
 
 
@@ -33,7 +33,7 @@ class ConfigError(AlignlensError):
 
 
 class InputError(AlignlensError):
-    """A file given to us cannot be used."""
+    """An input file cannot be used."""
 
     def __init__(self, problem: str, path: Path | str, line: int | None = None, advice: str = "") -> None:
         """``line`` counts from one, as editors do."""
@@ -43,11 +43,11 @@ class InputError(AlignlensError):
 
 
 class ToolError(AlignlensError):
-    """An external library or program did not do what it promised."""
+    """An external library or program failed."""
 
 
 class AlignlensWarning(UserWarning):
-    """Something worth telling that does not stop the work."""
+    """Worth telling the user, but no reason to stop."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -258,11 +258,11 @@ BROKEN: list[tuple[str, str | bytes, str]] = [
     ("train.tsv", "label text\n", "train.tsv:1: no tab;"),
     ("train.tsv", TRAIN + "good\t \n", "train.tsv:10: an empty text."),
     ("train.tsv", TRAIN + "good\ta\tb\n", "train.tsv:10: 3 columns, but line 1 has 2."),
-    ("train.tsv", "text\ttext\ngood\tx\n", "train.tsv:1: two columns of the same name, 'text'."),
+    ("train.tsv", "text\ttext\ngood\tx\n", "train.tsv:1: two columns have the same name, 'text'."),
     (
         "train.tsv",
         "labels\ttext\ngood\tx\n",
-        "train.tsv:1: no column 'label'; there are labels, text (did you mean labels?)",
+        "train.tsv:1: no column 'label'; the table has labels, text (did you mean labels?)",
     ),
     ("train.tsv", b"label\ttext\ngood\tna\xefve\n", "train.tsv:2: not UTF-8 (byte 0xef)."),
     ("train.tsv", b"", "train.tsv: the file is empty."),
@@ -283,7 +283,7 @@ def test_broken_tables_are_one_line_with_file_and_line(
 
 def test_other_mistakes_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     declare(text_column=3)
-    assert "train.tsv:1: no column 3; there are 2." in refused(capsys)
+    assert "train.tsv:1: no column 3; the table has 2." in refused(capsys)
     declare(format="csv")
     write("train.tsv", 'label,text\ngood,"x\n')
     assert "train.tsv:2: not a table (unexpected end of data)." in refused(capsys)

@@ -193,7 +193,7 @@ def test_wrong_base_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     declare(gold={"file": "test.gold", "base": 0, "format": "pharaoh"})
     line = fails(capsys, "prepare", "mine", "--out", "out")
     assert "test.gold:1: link 1-1 is out of range" in line
-    assert "The file counts from 1: say base: 1." in line
+    assert "The file counts from 1: set base: 1." in line
 
 
 def test_broken_training_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,7 @@ def test_first_pairs_may_be_left_out() -> None:
     assert Selection(COMMON, skip=3).places(LENGTHS)[0].tolist() == [3, 5]
     assert Selection((3, 4), skip=3).places(LENGTHS)[0].tolist() == [4]
     assert Selection(skip=4).places(LENGTHS)[0].tolist() == [4, 5]
-    with pytest.raises(ConfigError, match="there are 6 pairs, and the first 6 are left out"):
+    with pytest.raises(ConfigError, match="no pair is left: there are 6, and the first 6 are left out"):
         Selection(skip=6).places(LENGTHS)
 
 
@@ -90,7 +90,7 @@ def test_the_verb_writes_both_sides(folder: Path) -> None:
             "--source-pieces and --target-pieces are needed to choose by",
         ),
         (["--common-length", "--source-length", "3", "--target-length", "4"], "--common-length excludes"),
-        (["--skip", "9"], "source: there are 6 pairs, and the first 9 are left out"),
+        (["--skip", "9"], "source: no pair is left: there are 6, and the first 9 are left out"),
         ([*PIECES, "--source-length", "3", "--target-length", "9"], "source: no pair has 3 source pieces and 9 target"),
         (["--source-pieces", "s.gz", "--target-pieces", "target.pieces", "--common-length"], "s.gz"),
     ],

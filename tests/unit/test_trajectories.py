@@ -163,7 +163,7 @@ def test_what_does_not_belong_together_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="performance given for"):
         write_trajectory(tmp_path / "x", rows, some, {})
     lacking = {**rows, "final": {"attention": rows["final"]["attention"]}}
-    with pytest.raises(ValueError, match="other quantities"):
+    with pytest.raises(ValueError, match="quantities differ"):
         write_trajectory(tmp_path / "x", lacking, PERFORMANCE, {})
     with pytest.raises(ValueError, match="no name of a checkpoint"):
         write_trajectory(tmp_path / "x", {"500": rows["final"]}, {"500": {}}, {})

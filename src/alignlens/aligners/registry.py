@@ -11,7 +11,7 @@ LIBRARY = "sil-thot"
 
 @dataclass(frozen=True)
 class AlignerSpec:
-    """What the rest of the project needs to know of an aligner before it runs."""
+    """What the rest of the project needs to know about an aligner before it runs."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """The aligners of the SIL Thot library (``sil-thot``): training, storing, loading, aligning.
 
 Everything runs on one thread. With several, Thot adds up expected counts in an order that changes from run to
-run, and fast_align and IBM4 give other links each time; both directions and several aligners still fill a
+run, and fast_align and IBM4 give different links each time; both directions and several aligners still fill a
 machine as separate jobs.
 
 A model that starts from another one (HMM from IBM1, IBM4 from HMM) always starts from its *stored* form, so that
@@ -55,7 +55,7 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class Training:
-    """What a stored model was trained on; kept beside it as ``training.json``."""
+    """What a stored model was trained on; saved beside it as ``training.json``."""
 
     aligner: str
     library: str
@@ -77,7 +77,7 @@ def train(
     """Trains an aligner that explains each target word by one source word, and stores it in ``directory``.
 
     ``parent`` is the stored model to start from (see the registry) trained on the same text; without one it is
-    trained first. ``seed`` matters to the sampler of eflomal only. ``watch`` is told the model, the number and the
+    trained first. ``seed`` only affects the sampler of eflomal. ``watch`` is called with the model, the number and the
     seconds of every iteration. Pairs with an empty side, or longer than the
     library takes, are left out and counted.
     """
@@ -134,7 +134,7 @@ class StoredAligner:
         training = read_training(directory)
         if wanted is not None and training.aligner != wanted:
             raise InputError(f"holds {training.aligner}, not {wanted}.", directory, advice=f"Give a model of {wanted}.")
-        # Before the library reads anything: it does not look, and damage makes it crash or align otherwise.
+        # Before the library reads anything: it does not check, and damage makes it crash or give wrong links.
         Seal.of(directory, KIND, _AGAIN).check_all()
         model = getattr(_library(), _CLASSES[spec_of(training.aligner).name])()
         if not model.load(str(directory / _PREFIX)):

@@ -1,4 +1,4 @@
-"""The number of a sentence's first word in a file of links: told, found out, or assumed."""
+"""The number of a sentence's first word in a file of links: stated, detected, or assumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENOUGH_LINES_TO_JUDGE = 20
 
 @dataclass(frozen=True)
 class Base:
-    """From where words are counted, and why we think so."""
+    """The number of the first word, and how it is known."""
 
     number: int
     why: str
@@ -25,18 +25,18 @@ class Base:
     """Whether it is certain; otherwise the user should hear of it."""
 
     @classmethod
-    def told(cls, number: int, by: str = "said so") -> Base:
-        """Returns a base that somebody gave; it still has to fit."""
+    def stated(cls, number: int, by: str = "said so") -> Base:
+        """Returns a base that the user gave; it still has to fit."""
         if number not in (0, 1):
             raise ConfigError(f"index base {number!r} is not one of 0, 1")
         return cls(number, by)
 
 
 def base_of(written: Written, lengths: Lengths | None) -> Base:
-    """Returns the base of links about which nobody said anything.
+    """Returns the base of links for which none was given.
 
-    A link with word 0 settles it, and so does one beyond the last word when counted from 0. Otherwise it cannot be
-    known: 0 is assumed, unless there are so many lines that one of them would have word 0.
+    A link with word 0 settles it, and so does one beyond the last word when counted from 0. Otherwise it is
+    unknown: 0 is assumed, unless there are so many lines that one of them would have word 0.
     """
     if not written.source.size:
         return Base(0, "there are no links")
@@ -46,7 +46,7 @@ def base_of(written: Written, lengths: Lengths | None) -> Base:
         if not written.fits(0, lengths) and written.fits(1, lengths):
             return Base(1, "no link has word 0, and one reaches the last word of its sentence when counted from 1")
         if not written.fits(0, lengths):
-            return Base(0, "assumed")  # It fits neither way; whoever checks the links says so.
+            return Base(0, "assumed")  # It fits neither way; the check of the links reports it.
         return Base(0, "assumed: no link has word 0, and all fit the text counted from 0 and from 1", known=False)
     filled = np.unique(written.sentence).size
     if filled >= _ENOUGH_LINES_TO_JUDGE:

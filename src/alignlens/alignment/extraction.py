@@ -10,7 +10,7 @@ most.
 *kobayashi* (Kobayashi et al. 2020): scores are summed over the pieces of a source word and averaged over those of a
 target word; every target word takes the source word with the largest score, or none where END (or BEGIN) has it.
 
-Of equal scores the first counts, in the order of the sentence.
+Ties go to the first piece or word of the sentence.
 """
 
 from __future__ import annotations

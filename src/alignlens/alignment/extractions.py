@@ -1,6 +1,6 @@
 """The procedures from scores of pieces to links of words, by name; plain data.
 
-A module of its own: attribution must not be done again for a new way to symmetrise.
+A separate module, so that a new way to symmetrise does not make attribution run again.
 """
 
 EXTRACTIONS = ("ding", "kobayashi")

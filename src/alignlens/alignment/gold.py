@@ -60,26 +60,26 @@ def read_gold_and_base(
     lengths: Lengths | None = None,
     option: str = "--base",
 ) -> tuple[Gold, Base]:
-    """Returns the gold links of a file, and from where it counts words: ``base`` if it is given.
+    """Returns the gold links of a file, and the base that it counts words from: ``base`` if given.
 
-    ``pharaoh``: a line per pair, ``i-j`` sure, ``ipj`` or ``i?j`` possible.
-    ``naacl``: a line per link, ``sentence source target [S|P] [confidence]``, sentences and words counted from one,
+    ``pharaoh``: one line per pair, ``i-j`` sure, ``ipj`` or ``i?j`` possible.
+    ``naacl``: one line per link, ``sentence source target [S|P] [confidence]``, sentences and words counted from one,
     no mark meaning sure; word 0 there is the empty word and such links are left out.
-    In both a link that is given several times is sure if it is sure once. ``option`` is how a user gives the base.
+    In both, a link that is given several times is sure if it is sure once. ``option`` is the option that sets the base.
     """
-    told = Base.told(base, f"{option} {base}") if base is not None else None
+    stated = Base.stated(base, f"{option} {base}") if base is not None else None
     if format not in FORMATS:
         raise ConfigError(unknown_name("gold format", format, FORMATS))
     lines = link_lines(path, LINE if format == "pharaoh" else "one line per link")
     if format == "pharaoh":
         written, marks = parse_marked(lines, path, "-p?", option)
-        found = told or base_of(written, lengths)
+        origin = stated or base_of(written, lengths)
     else:
-        found = told or Base(1, "this format counts from 1")
-        written, marks = parse_naacl(lines, path, found.number, lengths, option)
+        origin = stated or Base(1, "this format counts from 1")
+        written, marks = parse_naacl(lines, path, origin.number, lengths, option)
     is_sure = np.array([mark in _SURE for mark in marks], dtype=bool)
-    possible = replace(written, scores=None).alignment(found.number, lengths)
-    return Gold(written.only(is_sure).alignment(found.number), possible), found
+    possible = replace(written, scores=None).alignment(origin.number, lengths)
+    return Gold(written.only(is_sure).alignment(origin.number), possible), origin
 
 
 def write_gold(path: Path | str, gold: Gold) -> None:

@@ -40,7 +40,7 @@ class Alignment:
         sentences: int,
         scores: NDArray[np.float64] | None = None,
     ) -> Alignment:
-        """Returns the alignment of parallel arrays; a link given twice counts once, with its first score."""
+        """Returns the alignment of parallel arrays; duplicate links are merged, keeping the first score."""
         for axis in (source, target):
             if axis.size and (int(axis.min()) < 0 or int(axis.max()) >= LONGEST_SENTENCE):
                 raise ValueError(f"word index outside 0..{LONGEST_SENTENCE - 1}")

@@ -20,7 +20,7 @@ SURE, POSSIBLE = "S", "P"
 _NUMBER = re.compile(NUMBER)
 _CONFIDENCE = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _FORM = "Expected: sentence source target [S|P] [confidence]."
-# Without a text nothing else says how many there are, and a damaged number would ask for any amount of memory.
+# Without a text nothing else limits the number, and a damaged one could request any amount of memory.
 _MOST_SENTENCES = 1_000_000
 
 

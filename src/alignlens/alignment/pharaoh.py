@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alignlens.alignment.links import Alignment
 
 LINE = "a line of links per sentence pair, empty where there are none"
-# Five digits reach past the longest sentence an Alignment can hold; lines with more take the careful way.
+# Five digits reach past the longest sentence an Alignment can hold; lines with more go through the careful parser.
 _PLAIN_LINE = re.compile(r" *(?:[0-9]{1,5}-[0-9]{1,5}(?: +[0-9]{1,5}-[0-9]{1,5})*)? *")
 _LINK = re.compile(rf"({NUMBER})([-p?])({NUMBER})(?::([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))?")
 
@@ -42,7 +42,7 @@ def read_links(
 
 
 def read_written(path: Path | str, lengths: Lengths | None, option: str = "") -> Written:
-    """Returns the links of a Pharaoh file as they stand there; ``option`` gives their base, if there is one."""
+    """Returns the links of a Pharaoh file as written; ``option`` is the option that sets their base, if any."""
     lines = link_lines(path, LINE, may_be_empty=lengths is not None and lengths.source.size == 0)
     return _parse_plain(lines, path, option) or _parse_general(lines, path, option)
 
@@ -99,7 +99,7 @@ def _parse_plain(lines: list[str], path: Path | str, option: str) -> Written | N
 
 
 def _parse_general(lines: list[str], path: Path | str, option: str) -> Written:
-    """Returns lines that may carry scores; raises at the first thing that is no link."""
+    """Returns lines that may have scores; raises at the first token that is not a link."""
     written, _ = parse_marked(lines, path, "-", option)
     if written.scores is None:
         return written

@@ -30,7 +30,7 @@ class Tag:
     stop: int
     closing: str = ""
     spaced: bool = False  # whether it has spaces on both sides
-    after: bool = False  # whether it hangs on the word before
+    after: bool = False  # whether it is attached to the word before
     inner: list[Tag] = field(default_factory=list)
 
 
@@ -43,7 +43,7 @@ class Marked:
 
     @classmethod
     def of(cls, line: str, path: str = "", number: int | None = None) -> Marked:
-        """Returns a line taken apart; raises for tags that are not closed in turn, naming the file and line."""
+        """Returns a parsed line; raises for tags that are not properly nested, naming file and line."""
         text, at = "", 0
         found: list[tuple[re.Match[str], int]] = []
         for match in _TAG.finditer(line):
@@ -92,7 +92,7 @@ class _Span(NamedTuple):
 
 
 def _placed(tag: Tag, reached: dict[int, list[int]], length: int) -> _Span:
-    """Returns where a tag would stand if there were no others beside it."""
+    """Returns where a tag would go if there were no others beside it."""
     inner = [_placed(each, reached, length) for each in tag.inner]
     covered = [word for source in range(tag.start, tag.stop) for word in reached.get(source, ())]
     edges = [edge for each in inner for edge in (each.start, each.stop)]
@@ -104,7 +104,7 @@ def _placed(tag: Tag, reached: dict[int, list[int]], length: int) -> _Span:
 
 
 def _between(tag: Tag, reached: dict[int, list[int]]) -> int:
-    """Returns the place of what covers no linked word: before the word that follows, or after one before."""
+    """Returns the place of a tag that covers no linked word: before the next word, or after the previous one."""
     if not tag.after and (following := reached.get(tag.stop)):
         return min(following)
     before = (reached[source] for source in range(tag.start - 1, -1, -1) if source in reached)

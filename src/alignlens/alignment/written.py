@@ -1,4 +1,4 @@
-"""Links as a file has them: where they stand, the words as written, and what is wrong with them."""
+"""Links as written in a file: their lines, the words as numbered there, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_SHOWN = 60
 
 
 def shown(text: str) -> str:
-    """Returns a piece of a file for an error, quoted; a damaged file may have pieces of any length."""
+    """Returns a token for an error message, quoted and cut; a damaged file may have tokens of any length."""
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
 
 
@@ -56,7 +56,7 @@ class Lengths:
 class Written:
     """The links of a file in its order, with the sentence (from zero) and the line (from one) of each.
 
-    ``option`` is what a user says to give the number of a sentence's first word; empty where there is no choice.
+    ``option`` is the command line option for the number of a sentence's first word; empty if there is none.
     """
 
     path: Path | str
@@ -69,7 +69,7 @@ class Written:
     scores: NDArray[np.float64] | None = None
 
     def alignment(self, base: int, lengths: Lengths | None = None) -> Alignment:
-        """Returns the links with words counted from zero; raises for any that cannot be, counted from ``base``."""
+        """Returns the links with words counted from zero; raises for links that are impossible with this ``base``."""
         too_low = (self.source < base) | (self.target < base)
         if too_low.any():
             raise self._wrong(too_low, f"{{}} with words counted from {base}.", self._advice(0))

@@ -1,1 +1,1 @@
-"""What ``import alignlens`` offers in Python; ``alignlens`` itself loads these only when they are asked for."""
+"""What ``import alignlens`` offers in Python; ``alignlens`` loads these only on first use."""

@@ -1,4 +1,4 @@
-"""A translation model in Python: translate, align, attribute; and what two models of a pair know together."""
+"""A translation model in Python: translate, align, attribute, and calibrate two models of a language pair."""
 
 from __future__ import annotations
 

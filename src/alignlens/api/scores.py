@@ -1,4 +1,4 @@
-"""Scores of one sentence pair as Python has them: a matrix with names, a table, and a picture in notebooks."""
+"""Scores of one sentence pair in Python: a matrix with names, a table, and a picture in notebooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DARKEST = 0.85
 
 @dataclass(frozen=True)
 class Scores:
-    """What a method says of one sentence pair: ``matrix[t, s]`` is how much source piece s mattered for target piece t.
+    """Scores of one sentence pair by a method: ``matrix[t, s]`` is how much source piece s mattered for target piece t.
 
     The last row and column belong to END; the first column to BEGIN, if the model reads it. ``to_words`` has shares of
     words, without them.

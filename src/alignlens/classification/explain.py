@@ -56,7 +56,7 @@ def explained(
 
 
 class _Scores:
-    """A number for every token, checkpoint and quantity, in a file that is gone in the end: memory does not grow."""
+    """A number for every token, checkpoint and quantity, in a temporary file, so that memory does not grow."""
 
     def __init__(self, file: IO[bytes], examples: Examples, names: Sequence[str]) -> None:
         self._starts = examples.starts
@@ -65,7 +65,7 @@ class _Scores:
         self._places = {name: place for place, name in enumerate(names)}
 
     def put(self, name: str, batch: Batch, found: torch.Tensor) -> None:
-        """Keeps what was found of a batch."""
+        """Stores the quantities of a batch."""
         content, line = found.numpy(), self._content[self._places[name]]
         for row, (number, length) in enumerate(zip(batch.numbers.tolist(), batch.lengths.tolist(), strict=True)):
             start = self._starts[number]

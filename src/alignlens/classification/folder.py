@@ -1,4 +1,4 @@
-"""The folder of a trained classifier: what it is, the weights that were kept, those of snapshots, and its curves."""
+"""The folder of a trained classifier: its description, its final weights, snapshots and learning curves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def assemble(prepared: Prepared, recipe: ClassifierRecipe, seed: int, work: Path
     if recipe.model.vectors:
         _begin(model, prepared)
     content = recipe.as_json()
-    # How long it goes on does not change the path of a training.
+    # The length of a training does not change its course.
     path = {key: value for key, value in content["training"].items() if key not in ("updates", "epochs")}
     in_epochs = recipe.training.epochs is not None
     identity = {"model": content["model"], "training": path, "in_epochs": in_epochs, "seed": seed}
@@ -91,7 +91,7 @@ def write_classifier(folder: Path, loop: ClassifierLoop, recipe: ClassifierRecip
 
 
 def _keep(checkpoint: Path, kept: Path) -> None:
-    """Copies a checkpoint that is whole; a damaged one is an error now, not when the model is used."""
+    """Copies a checkpoint after checking it, so that damage is an error now, not when the model is used."""
     load_tensors(checkpoint)
     shutil.copy(checkpoint, kept)
 
@@ -114,7 +114,7 @@ class TrainedClassifier:
         self.checkpoints = {**{f"{each:06d}": f"{_SNAPSHOTS}/{each:06d}" for each in updates}, FINAL: _WEIGHTS}
 
     def check_data(self, prepared: Prepared) -> None:
-        """Raises unless texts are in the words that the model knows."""
+        """Raises unless texts use the vocabulary of the model."""
         if self.card.get("vocabulary_sha256") != prepared.vocabulary_sha256:
             raise InputError(
                 f"its words are not those of {prepared.folder}.",

@@ -1,4 +1,4 @@
-"""Texts that are made here: neutral words, and keywords of one class, so that it is known which words matter.
+"""Generated texts: neutral words, and keywords of one class, so that it is known which words matter.
 
 The same settings give the same texts on every machine: only ``Random.random`` is used, whose stream Python promises
 not to change.
@@ -23,7 +23,7 @@ _CONSONANTS, _VOWELS = "bdfgklmnprstv", "aeiou"
 
 @dataclass(frozen=True)
 class Lexicon:
-    """The words of the texts, by what they say about the class."""
+    """The words of the texts, grouped by the class that they indicate."""
 
     neutral: tuple[str, ...]
     positive: tuple[str, ...]

@@ -23,7 +23,7 @@ _MOST_STEPS = 10_000
 
 @dataclass(frozen=True)
 class Fitted:
-    """The regression with the best dev accuracy, the strongest regularisation of equals."""
+    """The regression with the best dev accuracy; ties go to the strongest regularisation."""
 
     weights: npt.NDArray[np.float64]  # (word)
     bias: float

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Scores(NamedTuple):
-    """What a model says of a batch of texts."""
+    """The output of a model for a batch of texts."""
 
     attention: Tensor  # (text, position), zero at padding
     probe: Tensor  # (text, position), zero at padding
@@ -36,7 +36,7 @@ class Scores(NamedTuple):
 
 
 class Classifier(nn.Module, ABC):
-    """A table of word vectors, and what makes scores of them."""
+    """A table of word vectors, and the layers that compute scores from them."""
 
     def __init__(self, settings: ClassifierSettings, words: int) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ class Prepared:
 
     @classmethod
     def open(cls, folder: Path | str) -> Prepared:
-        """Returns what a folder holds, after checking that it is as it was written."""
+        """Returns the content of a folder, after checking that it is unchanged."""
         folder = Path(folder)
         Seal.of(folder, KIND, _AGAIN).check_all()
         splits = {split: Examples.read(folder / f"{split}.npz") for split in LABELLED_SPLITS}
@@ -68,7 +68,7 @@ class Prepared:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Checksums of what a model is made of: the words that it knows, and what it learns from."""
+        """Checksums of the vocabulary and of the training texts."""
         return {name: sha256_of(self.folder / name) for name in (_VOCABULARY, "train.npz", "dev.npz")}
 
     @property
@@ -159,7 +159,7 @@ def _taken(texts: list[Text], part: PartOfTrain, path: str) -> tuple[list[Text],
 
 
 def _evenly(texts: list[Text], most: int | None) -> list[Text]:
-    """Returns at most so many texts, evenly spaced: files often have one class after the other."""
+    """Returns at most this many texts, evenly spaced: files often have one class after the other."""
     if most is None or len(texts) <= most:
         return texts
     return [texts[number * len(texts) // most] for number in range(most)]

@@ -1,4 +1,4 @@
-"""What a classifier is, and how it is trained; plain data."""
+"""Settings of a classifier and of its training; plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 QUANTITIES = ("attention", "probe", "grad_input")
 _WIDTH = Limits(1, 8192)
 _UPDATES = Limits(1, 100_000_000)
-#: By kind of model: what is not said.
+#: Defaults by kind of model.
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "lstm": {
         "embedding": 300,
@@ -85,7 +85,7 @@ class ClassifierTraining:
             raise ConfigError("training.epochs: give updates or epochs, not both")
 
     def of_kind(self, kind: str) -> ClassifierTraining:
-        """Returns the training of a kind of model, with a value for all that was not said."""
+        """Returns the training of a kind of model, with a value for every setting."""
         known = _DEFAULTS[kind]
         unlimited = self.updates is None and self.epochs is None
         return replace(

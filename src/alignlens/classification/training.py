@@ -1,4 +1,4 @@
-"""Training a classifier, from the first update to the last; stopped anywhere, it goes on with the same numbers.
+"""Training a classifier, from the first update to the last; it can stop anywhere and continue with the same numbers.
 
 An epoch is a shuffled order of all texts, cut into batches as it comes: texts of all lengths stand in one batch, and
 none of their padding is computed (``recurrence``). There is no dropout: nothing random is left after the start.
@@ -140,7 +140,7 @@ class ClassifierLoop:
         speed = {"updates_per_second": progress.count / progress.seconds} if progress.seconds else {}
         progress.sums, progress.count, progress.seconds = Sums(), 0, 0.0
         self.history.append(record)
-        # The speed is for whoever watches; what is kept must not depend on the machine.
+        # The speed is only shown; what is saved must not depend on the machine.
         watcher.record({**record, "values": {**values, **speed}})
 
     def _keep(self, name: str) -> None:
@@ -158,7 +158,7 @@ def _snapshots(settings: ClassifierTraining, updates: int) -> list[int]:
 
 
 class Tally:
-    """How good scores are, added up over batches."""
+    """Accuracy and loss, added up over batches."""
 
     def __init__(self) -> None:
         self._right, self._loss, self._texts = 0, 0.0, 0

@@ -1,4 +1,4 @@
-"""Padded batches of sentence pairs: an endless shuffled stream to train on, and every sentence once to measure.
+"""Padded batches of sentence pairs: an endless shuffled stream for training, and every sentence once for measuring.
 
 Memory is bounded by a window of pairs and one batch, however large the corpus: the shuffled order is computed
 (``corpora.shuffle``), and pieces are read from the token stores when their batch is made.
@@ -166,7 +166,7 @@ class TrainingBatches:
         """Yields what ``at`` does, but the sentence numbers only, so that skipping batches costs nothing."""
         position, batches = self._first(position)
         while True:
-            # Found before a window's last batch is handed out: whether it was the epoch's last depends on it.
+            # Found before a window's last batch is yielded: it decides whether that was the epoch's last.
             following: tuple[Position, list[Integers]] | None = None
             for number in range(position.batch, len(batches)):
                 if number + 1 < len(batches):
@@ -262,7 +262,7 @@ def _with_symbols(source: Integers, target: Integers, source_begin: bool) -> Int
 
 
 def _cut(pairs: Integers, lengths: Integers, tokens: int, sentences: int | None) -> list[Integers]:
-    """Returns the pairs, sorted by length, in groups as large as the budgets allow; shortest first.
+    """Returns the pairs, sorted by length, in groups as large as the budgets allow, shortest first.
 
     Pairs of equal lengths keep the order in which they are given, so that shuffled pairs meet new neighbours.
     """

@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass
 class Cleaned:
-    """The pairs that stay, and how many went for which reason."""
+    """The pairs that are kept, and how many were dropped for each reason."""
 
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ def normalise(line: str, lowercase: bool = False, strip_accents: bool = False) -
 
 
 def overlap_key(source: str, target: str) -> tuple[str, str]:
-    """Returns what two pairs share if they are the same sentences, whatever their case and tokenisation."""
+    """Returns a key that is equal for the same sentences, whatever their case and tokenisation."""
     return source.lower().replace(" ", ""), target.lower().replace(" ", "")
 
 
@@ -101,7 +101,7 @@ def _reason(
 def normalise_held_out(
     lines: Sequence[str], path: Path | str, lowercase: bool = False, strip_accents: bool = False
 ) -> list[str]:
-    """Returns test lines normalised, none dropped and every word where it was; raises where that cannot be."""
+    """Returns test lines normalised, with none dropped and every word in its place; raises if that is impossible."""
     result = []
     for number, line in enumerate(lines, start=1):
         check_separator(line, path, number)

@@ -13,7 +13,7 @@ _SHA256 = "^[0-9a-f]{64}$"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file; a plain text means its path.
+    """A file; a plain string is its path.
 
     Where it may be found, how to verify it, and how to turn it into plain text.
     """
@@ -57,7 +57,7 @@ class DataFile:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The files inside the archive; none of a file that is no archive."""
+        """The files inside the archive; empty for a file that is not an archive."""
         return (self.member,) if isinstance(self.member, str) else self.member
 
     @property
@@ -67,7 +67,7 @@ class DataFile:
 
     @property
     def plain(self) -> bool:
-        """Whether the file is used as it is: text already, not an archive, no markup."""
+        """Whether the file is used unchanged: plain text, no archive, no markup."""
         return not (self.member or self.skip_blank) and (self.encoding, self.markup) == ("utf-8", "none")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Seconds between attempts; an attempt that brought bytes starts the count anew.
+# Seconds between attempts; an attempt that received bytes starts the count again.
 PAUSES = (1.0, 2.0, 4.0)
 _TIMEOUT = 60.0
 _BLOCK = 1 << 18
@@ -40,7 +40,7 @@ class _Interrupted(Exception):  # noqa: N818 - says what happened; never leaves 
 
 
 def download(url: str, target: Path, sha256: str | None, size: int | None = None) -> None:
-    """Brings ``url`` to ``target``; a part of an earlier attempt is continued, the checksum verified at the end."""
+    """Downloads ``url`` to ``target``, resuming an earlier attempt; verifies the checksum at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     with _one_at_a_time(target.parent):
@@ -61,7 +61,7 @@ def download(url: str, target: Path, sha256: str | None, size: int | None = None
 
 @contextmanager
 def _one_at_a_time(cache: Path) -> Iterator[None]:
-    """Holds the cache's lock: two jobs that want the same archive must not write the same part."""
+    """Holds the cache's lock, so that two jobs never write the same partial download."""
     with (cache / ".download.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -88,7 +88,7 @@ def _transfer(url: str, part: Path, size: int | None) -> None:
     validator = _validator(part)
     tag = validator.read_bytes() if validator.is_file() else b""
     if tag and not _TAG.fullmatch(tag):
-        _forget(part)  # Nobody knows which version the part belongs to.
+        _forget(part)  # It is not known which version the part belongs to.
     have = _size(part)
     if have:
         headers["Range"] = f"bytes={have}-"
@@ -97,7 +97,7 @@ def _transfer(url: str, part: Path, size: int | None) -> None:
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
             if response.status != 206 or not _starts_at(response, have):
-                have = 0  # The server knows no ranges, or the file has changed: from the beginning.
+                have = 0  # The server does not support ranges, or the file has changed: start from the beginning.
             tag = response.headers.get("ETag", "").encode("utf-8")
             if _TAG.fullmatch(tag):
                 validator.write_bytes(tag)

@@ -30,15 +30,15 @@ _log = logging.getLogger(__name__)
 
 
 class Declared(Protocol):
-    """An entry of the registry, as far as its files are concerned: a bitext or labelled texts."""
+    """What fetching needs of a registry entry, be it a bitext or labelled texts."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def origin(self) -> str:
-        """Where it publicly comes from."""
+        """Its public origin."""
 
     @property
     def available(self) -> str:
@@ -50,7 +50,7 @@ class Declared(Protocol):
 
 @dataclass(frozen=True)
 class Places:
-    """Where files may be: a mirror that is only read, and a cache shared by all presets."""
+    """Where files are looked for: a read-only mirror, and a cache shared by all presets."""
 
     mirror: Path | None
     cache: Path = DEFAULT_CACHE

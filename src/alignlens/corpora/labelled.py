@@ -51,7 +51,7 @@ class KeywordSettings:
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """A table of labels and texts; or, with a label, a text a line, all of them with that label."""
+    """A table of labels and texts; or, with a label, one text per line, all with that label."""
 
     file: DataFile = setting(REQUIRED, "The file.")
     label: str | None = setting(None, "Label of every line of the file, which then holds texts only.", minLength=1)
@@ -128,7 +128,7 @@ class LabelledSet:
 
 
 def check_labelled(entry: LabelledSet, where: str) -> None:
-    """Raises for what does not go together."""
+    """Raises if keys of the entry contradict each other."""
     if entry.kind == "synthetic":
         if entry.files() or entry.dev or entry.positive or entry.negative:
             raise ConfigError(

@@ -41,7 +41,7 @@ def staged(directory: Path | str, read: Iterable[Path | str] = ()) -> Iterator[P
 
     The report moves last, and an old one goes first: where there is a report, the files beside it are complete
     and belong together. Other files of the directory (logs, journals) stay. Files that nobody prepared here, or that
-    are ``read``, are not replaced. Whoever prepares the same directory meanwhile waits.
+    are ``read``, are not replaced. A second process that prepares the same directory waits.
     """
     directory = Path(directory)
     _check_place(directory, read)
@@ -223,7 +223,7 @@ def _first(pairs: Pairs, count: int | None) -> Pairs:
 def _prepare_synthetic(
     dataset: Dataset, directory: Path, settings: PrepareSettings
 ) -> tuple[dict[str, Pairs], dict[str, Any]]:
-    """Makes the synthetic bitext; it is clean by construction, so only ``max_train_pairs`` applies."""
+    """Generates the synthetic bitext; it is clean by construction, so only ``max_train_pairs`` applies."""
     from alignlens.corpora.synthetic import SyntheticSettings, write_corpus
 
     write_corpus(dataset.settings or SyntheticSettings(), directory)

@@ -27,7 +27,7 @@ _PART_KEYS = ({"last"}, {"every"})
 
 @dataclass(frozen=True)
 class TextPair:
-    """Two files of which line n belongs to line n."""
+    """Two files whose lines correspond one to one."""
 
     source: DataFile = setting(REQUIRED, "Source side.")
     target: DataFile = setting(REQUIRED, "Target side.")
@@ -163,7 +163,7 @@ class Registry:
         return self.labelled[name]
 
     def get_any(self, name: str) -> Dataset | LabelledSet:
-        """Returns whatever has that name."""
+        """Returns the dataset of that name, of either kind."""
         return self.labelled[name] if name in self.labelled else self.get(name)
 
     def __iter__(self) -> Iterator[Dataset]:
@@ -217,7 +217,7 @@ def _dataset(name: str, value: dict[str, Any], label: str) -> Dataset:
 
 
 def _check(dataset: Dataset, where: str) -> None:
-    """Raises for what does not go together."""
+    """Raises if keys of the entry contradict each other."""
     kind = dataset.kind
     if dataset.pair[0] == dataset.pair[1]:
         raise ConfigError(f"{where}.pair: {dataset.pair[0]} is given twice; both directions would have the same name")

@@ -20,7 +20,7 @@ COMMON = "common"
 
 @dataclass(frozen=True)
 class Selection:
-    """Which pairs are chosen; lengths are pieces of source and target, and None leaves them alone."""
+    """Which pairs are chosen; lengths are pieces of source and target, None for any."""
 
     lengths: tuple[int, int] | str | None = None
     pairs: int | None = None
@@ -42,7 +42,7 @@ class Selection:
             raise ConfigError("a single pair has no other partner. Choose more pairs, or do not exchange partners.")
         partners = np.empty_like(chosen)
         order = rng.permutation(len(chosen))
-        partners[order] = chosen[np.roll(order, -1)]  # one circle of all pairs: nobody keeps his own
+        partners[order] = chosen[np.roll(order, -1)]  # one cycle over all pairs: none keeps its own partner
         return chosen, partners
 
     def _of_length(self, lengths: NDArray[np.integer[Any]]) -> Places:

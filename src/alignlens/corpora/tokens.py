@@ -1,7 +1,7 @@
 """The token store: the ids of one side of one split on disk, read from there sentence by sentence.
 
 A store is a folder: ``ids.bin`` holds the ids of all sentences one after the other, without control symbols,
-``offsets.bin`` where each sentence starts (and, last, where the text ends), ``store.json`` what they must be, and the
+``offsets.bin`` where each sentence starts (and, last, where the text ends), ``store.json`` facts about them and the
 checksum of the subword model whose pieces they count.
 """
 
@@ -66,7 +66,7 @@ class _Numbers:
             self._mapped = np.frombuffer(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ), dtype, count)
 
     def between(self, start: int, stop: int) -> npt.NDArray[Any]:
-        """Returns consecutive numbers, which cannot be written to."""
+        """Returns consecutive numbers, read-only."""
         return self._read([(start, stop)]) if self._mapped is None else self._mapped[start:stop]
 
     def ranges(self, starts: Integers, stops: Integers) -> npt.NDArray[Any]:
@@ -125,7 +125,7 @@ class TokenStore:
         return self._sentences
 
     def __getitem__(self, index: int) -> Ids:
-        """Returns the ids of one sentence, which cannot be written to."""
+        """Returns the ids of one sentence, read-only."""
         if not 0 <= index < self._sentences:
             raise IndexError(f"sentence {index} of a store of {self._sentences}")
         starts, stops = self._spans(np.array([index]))
@@ -256,7 +256,7 @@ class TokenWriter:
 
 
 def _described(folder: Path) -> dict[str, Any]:
-    """Returns the description of a store, after checking that it is one that we can read."""
+    """Returns the description of a store; raises for a format or version that this code cannot read."""
     path = folder / _DESCRIPTION
     found = read_json(path, _ADVICE)
     if found.get("format") != _FORMAT or found.get("version") != _VERSION:

@@ -51,7 +51,7 @@ _DAMAGE = (
     LookupError,
     OverflowError,
 )
-# Text becomes a tenth when it is packed, seldom a fiftieth; what grows more is no text.
+# Compression takes text to a tenth, seldom to a fiftieth; anything that grows more is not text.
 _MOST_GROWTH = 100
 _ALWAYS_ALLOWED = 1 << 26
 _TAR_HEADER = 512
@@ -172,7 +172,7 @@ def _streams(path: Path, members: Sequence[str], room: _Room) -> Iterator[io.Buf
 
 
 def _listed(tar: tarfile.TarFile, room: _Room) -> Iterator[tarfile.TarInfo]:
-    """Yields what is in an archive, without folders; to list it is to unpack it."""
+    """Yields the members of an archive, without folders; listing them means unpacking it."""
     for entry in tar:
         room.take(_TAR_HEADER + max(entry.size, 0))
         if not entry.isdir():

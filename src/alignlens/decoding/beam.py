@@ -66,7 +66,7 @@ def _search(model: Seq2Seq, source: Tensor, mask: Tensor, finished: _Finished, b
         running = is_end.byte().sort(dim=1, stable=True).indices[:, :beam]
         log_prob = log_prob.masked_fill(is_end, _IMPOSSIBLE).gather(1, running)
 
-        # All that a step must know outside of a GPU, in one piece: waiting for it costs more than computing it.
+        # Everything a step needs on the CPU, in one transfer: waiting for it costs more than computing it.
         report = torch.cat((ended, log_prob[:, :1]), dim=1).cpu().numpy()
         check_numbers(report)
         slots, ranks = np.nonzero(report[:, :-1] > _IMPOSSIBLE)
@@ -78,7 +78,7 @@ def _search(model: Seq2Seq, source: Tensor, mask: Tensor, finished: _Finished, b
 
         rows, tokens = rows.gather(1, running), tokens.gather(1, running)
         going_on = finished.can_improve(sentences, report[:, -1])
-        # To leave the batch means to copy it: sentences do so when enough others do. Until then nothing can follow.
+        # Removing sentences means copying the batch, so it waits until enough are done. Until then nothing can follow.
         leaving = np.count_nonzero(~going_on) >= _SHARE_LEAVING * len(sentences)
         if leaving:
             kept = torch.from_numpy(np.flatnonzero(going_on)).to(rows)
@@ -102,7 +102,7 @@ def _only_end(scores: Tensor, must_end: NDArray[np.bool_]) -> None:
 
 
 def _best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the ``count`` highest scores of each row and their places, best first, of equal ones the first place."""
+    """Returns the ``count`` highest scores of each row and their places, best first; ties go to the first place."""
     count = min(count, scores.shape[1])
     values, places = scores.topk(min(count + 1, scores.shape[1]))
     # ``topk`` takes any of several equal values. Only equal values at the border change what is taken.
@@ -122,12 +122,12 @@ class _Finished:
         self.limits = limits  # most pieces, by sentence
         self._settings = settings
         self._found: list[list[Hypothesis]] = [[] for _ in limits]
-        self._full = np.zeros(len(limits), dtype=bool)  # whether a beam of them was found
+        self._full = np.zeros(len(limits), dtype=bool)  # whether there is a beam of them
         self._to_beat = np.full(len(limits), _IMPOSSIBLE)  # the worst score among those wanted
         self._most_divided = (limits + 1.0) ** settings.length_penalty
 
     def add(self, sentence: int, ids: list[int], log_prob: float) -> None:
-        """Takes one more, unless a beam of them was found; those of a step come best first."""
+        """Adds one more, unless there is a beam of them already; those of a step come best first."""
         found = self._found[sentence]
         if len(found) == self._settings.beam:
             return

@@ -1,4 +1,4 @@
-"""Models between their folders and ours: a Hugging Face model as a model folder, and one of ours as a Marian folder."""
+"""Import and export: a Hugging Face model as a model folder, and one of ours as a Marian folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forced decoding: what a model thinks of a translation that is given, label by label."""
+"""Forced decoding: the probability of a given translation under a model, label by label."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Forced:
 def force(model: Seq2Seq, batch: Batch) -> Forced:
     """Returns the scores of the batch's labels, a row per sentence of the batch, in single precision.
 
-    Row ``t`` of the decoder has read prefix token ``t`` and predicts label ``t``; no label is left out. Whether the
-    labels are what one thinks they are is for ``check_labels`` to say.
+    Row ``t`` of the decoder has read prefix token ``t`` and predicts label ``t``; no label is left out. That the
+    labels are the intended ones is checked by ``check_labels``.
     """
     check_ready(model)
     device = next(model.parameters()).device
@@ -80,7 +80,7 @@ def force(model: Seq2Seq, batch: Batch) -> Forced:
 
 
 def check_labels(batch: Batch, references: TokenStore | Sequence[Pieces], vocabulary: int) -> None:
-    """Raises unless what is scored is the reference: sentence ``n`` of the batch is ``references[indices[n]]``.
+    """Raises unless the labels are the references: sentence ``n`` of the batch is ``references[indices[n]]``.
 
     A shifted row or a lost piece would still give plausible numbers, so this is checked and not assumed.
     """
@@ -121,7 +121,7 @@ def force_all(
     against the targets. ``advance`` hears how many sentences were done.
     """
     empty: NDArray[np.float32] = np.empty(0, np.float32)
-    lead = model.frame.lead  # labels that are nobody's to predict
+    lead = model.frame.lead  # the frame's own labels, which are not predicted
     log_probs, correct = [empty] * len(targets), [empty.astype(bool)] * len(targets)
     for batch in ordered_batches(stored(sources), stored(targets), tokens=tokens, source_begin=source_begin):
         check_labels(batch, targets, vocabulary)

@@ -1,4 +1,4 @@
-"""What a model is given to read: text, which its subwords segment, or a token store, where that was done before.
+"""Input of a model: text, which its subwords segment, or a token store, which is segmented already.
 
 Everything here can be opened and looked at before a model is loaded.
 """
@@ -42,14 +42,14 @@ class Given:
 
     @classmethod
     def open(cls, name: Path | str) -> Given:
-        """Returns what stands under a name: a folder is a token store, anything else is text."""
+        """Returns the input of that name: a folder is a token store, anything else is text."""
         return cls(name, _open_store(name) if Path(name).is_dir() else read_lines(name))
 
     def __len__(self) -> int:
         return len(self.content)
 
     def facts(self) -> dict[str, str]:
-        """Returns what to call this text, and a checksum of it."""
+        """Returns the name of this text and its checksum."""
         checksum = self.content.fingerprint if isinstance(self.content, TokenStore) else sha256_of(self.name)
         return {"name": Path(self.name).name, "sha256": checksum}
 
@@ -99,7 +99,7 @@ class Given:
 
 
 def windows(name: Path | str, size: int) -> Iterator[Given]:
-    """Yields what stands under a name in parts of so many sentences, one after the other, however long it is."""
+    """Yields the input in parts of at most this many sentences, however long it is."""
     if Path(name).is_dir():
         store = _open_store(name)
         for start in range(0, len(store), size):
@@ -114,14 +114,14 @@ def windows(name: Path | str, size: int) -> Iterator[Given]:
 
 
 def count_of(name: Path | str) -> int | None:
-    """Returns how many sentences stand under a name; None if it is no file, and can be read only once."""
+    """Returns the number of sentences; None for a stream, which can be read only once."""
     if Path(name).is_dir():
         return len(_open_store(name))
     return None if Path(name).exists() and not Path(name).is_file() else sum(1 for _ in stream_lines(name))
 
 
 def _open_store(folder: Path | str) -> TokenStore:
-    Seal.of(folder, KIND, _ADVICE)  # Whatever else this folder is, nobody is told to delete it.
+    Seal.of(folder, KIND, _ADVICE)  # If this is some other folder, the error must not advise deleting it.
     store = TokenStore.open(folder)
     if not len(store):
         raise InputError("the store is empty.", folder, advice=_ADVICE)
@@ -129,7 +129,7 @@ def _open_store(folder: Path | str) -> TokenStore:
 
 
 def open_pair(source: Path | str, target: Path | str) -> tuple[Given, Given]:
-    """Returns both sides, whose sentences must belong together."""
+    """Returns both sides, which must have the same number of sentences."""
     sides = Given.open(source), Given.open(target)
     check_equal_counts([source, target], [len(side) for side in sides])
     return sides

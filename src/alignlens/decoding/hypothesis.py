@@ -1,4 +1,4 @@
-"""What decoding gives back, and what all kinds of decoding agree on."""
+"""What decoding returns, and what all kinds of decoding share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hypothesis:
 
     ids: tuple[int, ...]  # pieces, without BEGIN and END
     log_prob: float  # natural log of the model's probability of all pieces and END
-    score: float  # what hypotheses are compared by
+    score: float  # hypotheses are ranked by this
     finished: bool  # False if it is as long as it may be, so that END was its only continuation
 
 
@@ -45,7 +45,7 @@ def most_pieces(
     """
     lengths = mask.sum(dim=1).cpu().numpy() if lengths is None else lengths
     limits = np.floor(settings.max_ratio * lengths).astype(np.int64) + settings.max_offset
-    # A model without positions for more has room for one piece less: the end symbol needs one too.
+    # Where positions are limited, there is room for one piece less: the end symbol needs a position, too.
     most: NDArray[np.int64] = np.minimum(limits, np.iinfo(np.int64).max if longest is None else longest - 1)
     return most
 
@@ -60,7 +60,7 @@ def read_frame(model: Seq2Seq, state: State, rows: int) -> tuple[State, int]:
 
 
 def check_ready(model: Seq2Seq) -> None:
-    """Raises if dropout would change what the model says."""
+    """Raises if dropout is active."""
     if model.training:
         raise ValueError("the model is in training mode; call model.eval() before decoding")
 

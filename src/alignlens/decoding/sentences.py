@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SentencesInMemory(TokenStore):
-    """Lists of ids that can stand where a token store is asked for."""
+    """Lists of ids in memory with the interface of a token store."""
 
     def __init__(self, sentences: Sequence[Pieces], vocabulary_size: int = 0, name: str = "the text") -> None:
         self.folder = Path(name)
@@ -45,5 +45,5 @@ class SentencesInMemory(TokenStore):
 
 
 def stored(sentences: TokenStore | Sequence[Pieces]) -> TokenStore:
-    """Returns sentences as a store, a store as it is."""
+    """Returns lists of ids as a store, and a store unchanged."""
     return sentences if isinstance(sentences, TokenStore) else SentencesInMemory(sentences)

@@ -91,7 +91,7 @@ def translate(
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model folder, opened: the model, what it is, and what turns text into its ids and back."""
+    """An opened model folder: the model, its description, and the subwords that turn text into ids and back."""
 
     folder: Path
     model: Seq2Seq
@@ -124,7 +124,7 @@ class TrainedModel:
     def checksum(self) -> str:
         """SHA-256 of weights and both subword models, wherever the folder is."""
         files = [sha256_of(self.weights), self.source.checksum, self.target.checksum]
-        if self.spec.frame != PLAIN:  # The same weights are another model for other languages.
+        if self.spec.frame != PLAIN:  # The same weights with other languages are a different model.
             files.append(repr(self.spec.frame))
         return hashlib.sha256("\n".join(files).encode()).hexdigest()
 

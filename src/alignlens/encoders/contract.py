@@ -1,4 +1,4 @@
-"""Encoders by their attention: what every layer read, looked at and gave, whatever library computes it."""
+"""Encoders by their attention: inputs, weights and outputs of every layer, whatever library computes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Encoder(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Returns where ids are to be."""
+        """Returns the device of the model."""
 
     def attention(self, ids: Tensor, segments: Tensor, mask: Tensor) -> tuple[Attention, ...]:
         """Returns every layer with inputs and output, for ids, segments and mask (batch, position).
@@ -67,7 +67,7 @@ class TransformerEncoder:
 
     @property
     def device(self) -> torch.device:
-        """Returns where the model is."""
+        """Returns the device of the model."""
         return next(self._model.parameters()).device
 
     def attention(self, ids: Tensor, segments: Tensor, mask: Tensor) -> tuple[Attention, ...]:

@@ -1,4 +1,4 @@
-"""The files of a measured encoder: how they are written, and what they must hold before anybody computes with them."""
+"""The files of a measured encoder: how they are written, and the checks before they are used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_encoder_files(folder: Path, statistics: Mapping[str, Any], points: Map
 
 
 def read_encoder_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Returns the statistics of an encoder and its samples; whatever is wrong with them is an InputError."""
+    """Returns the statistics of an encoder and its samples; raises ``InputError`` if anything is wrong."""
     if read_seal(folder) is not None:
         Seal.of(folder, KIND, _ADVICE).check_all()
     path = folder / STATISTICS
@@ -52,7 +52,7 @@ def read_encoder_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[
 
 
 def _check_statistics(content: dict[str, Any]) -> None:
-    """Raises unless everything that the tables, figures and claims ask for is there."""
+    """Raises unless everything that the tables, figures and claims need is there."""
     facts = values.mapping(content, "facts")
     if not values.text(facts, "encoder").isprintable() or "/" in facts["encoder"]:
         raise ValueError(f"encoder is {facts['encoder']!r}, not a name")
@@ -102,7 +102,7 @@ def _check_categories(content: Mapping[str, Any], key: str, categories: Sequence
 
 
 def _check_array(content: Mapping[str, Any], key: str, shape: tuple[int, ...], missing: bool = True) -> None:
-    """Raises unless there are numbers of this shape; null stands for what could not be computed, if it may."""
+    """Raises unless there are numbers of this shape; null means not computable, where that is allowed."""
     if not shape:
         if content[key] is not None or not missing:
             values.number(content, key)

@@ -1,4 +1,4 @@
-"""Which Hugging Face folders hold an encoder that we can read; asking loads no tensor library."""
+"""Which Hugging Face folders hold an encoder that we can read, without loading a tensor library."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class HuggingFaceEncoder:
 
     @property
     def device(self) -> torch.device:
-        """Returns where the model is."""
+        """Returns the device of the model."""
         found: torch.device = self._model.device
         return found
 

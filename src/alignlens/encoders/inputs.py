@@ -1,4 +1,4 @@
-"""An encoder with what it is to read: sequences of tokens, their kinds and frequency ranks."""
+"""An encoder with its input: sequences of tokens, their kinds and frequency ranks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDERED_BY_FREQUENCY = ("bert", "electra")
 
 @dataclass(frozen=True)
 class EncoderInput:
-    """An encoder, what it is to read, and what is known about both."""
+    """An encoder, its input, and the facts about both."""
 
     encoder: Encoder
     sequences: list[TokenSequence]

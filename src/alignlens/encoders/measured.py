@@ -1,4 +1,4 @@
-"""What is measured of an encoder over a text, with the facts of its making."""
+"""Measurements of an encoder over a text, with the facts needed to reproduce them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def measured(
     name: str, given: EncoderInput, triples: int, batch_tokens: int, advance: Callable[[int], None]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Returns the statistics, and the samples for figures; ``advance`` is told how many more sequences are done."""
+    """Returns the statistics, and the samples for figures; ``advance`` takes how many more sequences are done."""
     encoder, sequences = given.encoder, given.sequences
     statistics = EncoderStatistics(
         sequences, given.categories, encoder.layers, encoder.heads, given.ranks, triples=triples

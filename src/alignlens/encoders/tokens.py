@@ -57,7 +57,7 @@ class HuggingFaceTokens:
             raise ConfigError(
                 "Hugging Face encoders need the package transformers. Run: pip install transformers"
             ) from None
-        # Texts are cut here; its advice to cut them is no news.
+        # Texts are truncated here, so its advice to truncate them is of no use.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         try:
             tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)

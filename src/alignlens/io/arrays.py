@@ -1,4 +1,4 @@
-"""Archives of named arrays (``.npz``), written so that equal arrays are equal bytes, and read with suspicion."""
+"""Archives of named arrays (``.npz``), written so that equal arrays are equal bytes, and never trusted when read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# What numpy raises for damage; a damaged number asks for any amount of memory.
+# What numpy raises for damage; a damaged number may request any amount of memory.
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -44,11 +44,11 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_arrays(path: Path, advice: str) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of an archive by name; whatever is wrong with it is an InputError."""
+    """Returns the arrays of an archive by name; raises ``InputError`` if anything is wrong with it."""
     verify(path)
     try:
         with np.load(path, allow_pickle=False) as content:
-            # Of a file that is an array, and no archive of arrays, np.load returns the array.
+            # For a file with a single array, np.load returns that array instead of an archive.
             return dict(content)
     except FileNotFoundError:
         raise InputError("no such file.", path, advice=advice) from None

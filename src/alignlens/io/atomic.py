@@ -1,7 +1,7 @@
 """Every output appears by rename: a file under its final name is complete.
 
-What stands at that name decides. A new name or a regular file is replaced; a symlink keeps pointing, and what it
-points to is replaced; a device or a FIFO is written to and stays what it is. A folder is replaced only if it is ours.
+What happens depends on what has that name. A regular file is replaced; a symlink stays, and the file it
+points to is replaced; a device or a FIFO is written to. A folder is replaced only if alignlens wrote it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _open_folders: set[Path] = set()
 def _temporary(path: Path) -> Path:
     """Returns a hidden sibling of ``path`` that belongs to this process, after sweeping those of dead ones."""
     name = path.name.encode()
-    # The name of the sibling may not be too long where that of the file is not.
+    # The sibling's name must not be too long if the file's name is not.
     digest = hashlib.sha256(name).hexdigest()[:16]
     stem = path.name if len(name) <= _LONGEST_STEM else f"{name[:_LONGEST_STEM].decode(errors='ignore')}-{digest}"
     host = socket.gethostname()
@@ -99,8 +99,8 @@ def destination(path: Path | str) -> Path | None:
 def atomic_path(path: Path | str, seal: bool | Literal["always"] = True) -> Iterator[Path]:
     """Yields a temporary path; renames it to ``path`` if the block succeeds, removes it otherwise.
 
-    With ``seal`` a step of the pipeline leaves a checksum beside the file; one that checks itself needs none, and one
-    that nobody edits, and whose damage nobody would see, ``always`` gets one.
+    With ``seal``, a step of the pipeline leaves a checksum beside the file. Files that check themselves need none;
+    ``always`` is for files that nobody edits and whose damage would go unnoticed.
     """
     name, final = Path(path), destination(path)
     if final is None:
@@ -127,9 +127,9 @@ def move_file(path: Path, final: Path) -> None:
 
 
 def _put_in_place(path: Path, final: Path, sealed: bool) -> None:
-    # What was sealed stays sealed, whoever writes it again.
+    # A sealed file stays sealed, whoever rewrites it.
     checksum = sha256_of(path) if sealed or sidecar(final).is_file() else None
-    # Whatever happens in between, a file never stands beside the checksum of another.
+    # Even after a crash, a file is never beside the checksum of another.
     sidecar(final).unlink(missing_ok=True)
     path.replace(final)
     if checksum is not None:
@@ -180,7 +180,7 @@ def atomic_directory(
     """Yields a temporary folder; seals it and puts it in the place of ``path`` if the block succeeds.
 
     ``kind`` is what is written: only a folder of the same kind is replaced. ``own_check`` picks large files that their
-    reader verifies piece by piece, so that the seal need not. A folder that others go on changing is not ``sealed``.
+    reader verifies piece by piece, so that the seal need not. A folder that others will change later is not ``sealed``.
     """
     final = check_replaceable(path, kind)
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def atomic_directory(
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Puts ``new`` in the place of ``old``, which ends up under the other name if it was there."""
+    """Puts ``new`` in the place of ``old``, which ends up under the name of ``new`` if it existed."""
     if not old.exists() or not any(old.iterdir()):
         new.replace(old)
         return
@@ -213,7 +213,7 @@ def _exchange(new: Path, old: Path) -> None:
         return
     if rename is not None and ctypes.get_errno() not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(old))
-    # A file system that cannot exchange: for a moment nothing stands there.
+    # The file system cannot exchange names: for a moment, nothing has the final name.
     aside = new.with_name(f"{new.name.removesuffix('.tmp')}.old-{os.getpid()}.tmp")
     old.replace(aside)
     new.replace(old)

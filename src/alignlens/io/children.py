@@ -1,4 +1,4 @@
-"""Native code in a child process: where it crashes, this process lives on and says so in one line."""
+"""Native code in a child process: if it crashes, this process survives and reports it in one line."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def in_child(function: Callable[[], Result], what: str, advice: str, silent: boo
     """Returns what ``function`` returns, computed in a forked child of this process; the result is pickled.
 
     What it raises is raised here. If the child dies instead, that is a ToolError: ``what`` crashed, then ``advice``.
-    With ``silent`` nothing is shown of what it prints: libraries that give up tell it in many lines.
+    With ``silent`` its output is hidden: libraries that fail print many lines.
     The child dies with this process, and if this process is interrupted. It must not use threads that were started
     before: a fork does not copy them.
     """
     incoming, outgoing = os.pipe()
     parent = os.getpid()
-    for stream in (sys.stdout, sys.stderr):  # What waits there would be written by both.
+    for stream in (sys.stdout, sys.stderr):  # Otherwise both processes would write what is buffered there.
         stream.flush()
     child = os.fork()
     if child == 0:
         os.close(incoming)
         _work(function, outgoing, parent, silent)
-    os.close(outgoing)  # Ours, so that the end of the child is the end of its answer.
+    os.close(outgoing)  # Close our end, so that the pipe ends when the child does.
     try:
         with os.fdopen(incoming, "rb") as pipe:
             answer = pipe.read()
@@ -56,9 +56,9 @@ def in_child(function: Callable[[], Result], what: str, advice: str, silent: boo
 
 
 def _work(function: Callable[[], Any], outgoing: int, parent: int, silent: bool) -> NoReturn:
-    """What the child does; its answer is a pair of result and error."""
+    """Runs in the child; its answer is a pair of result and error."""
     _die_with(parent)
-    # Ctrl-C reaches all processes of a terminal; what it means is the parent's to say.
+    # Ctrl-C reaches all processes of a terminal; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if silent:
@@ -74,22 +74,22 @@ def _work(function: Callable[[], Any], outgoing: int, parent: int, silent: bool)
         sys.stderr.flush()
         status = 0
     finally:
-        os._exit(status)  # What else is to be done at the end of a process is the parent's.
+        os._exit(status)  # The parent does everything else that is due at the end of a process.
 
 
 def _answer(function: Callable[[], Any]) -> bytes:
     try:
         return pickle.dumps((function(), None))
-    except BaseException as error:  # Whatever it is, the parent raises it.
+    except BaseException as error:  # The parent raises it, whatever it is.
         return pickle.dumps((None, error))
 
 
 def _die_with(parent: int) -> None:
-    """Asks the kernel to end this process when its parent ends; elsewhere than on Linux it just goes on."""
+    """Asks the kernel to end this process when its parent ends; a no-op on systems other than Linux."""
     ask = getattr(ctypes.CDLL(None), "prctl", None)
     if ask is not None:
         ask(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:  # It ended before the kernel knew.
+    if os.getppid() != parent:  # The parent ended before the kernel was asked.
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""YAML and JSON, read strictly: one document, every key once and a text, nothing endless, its seal checked."""
+"""YAML and JSON, read strictly: one document, unique keys that are strings, bounded size, seal checked."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import yaml
 
-# Our own files have a hundredth of these. Beyond them lies what hangs or crashes a parser: the one in C fails with a
-# segmentation fault on deep nesting, and a few aliases of aliases stand for billions of values.
+# Our own files have a hundredth of these. Larger input can hang or crash a parser: the one in C fails with a
+# segmentation fault on deep nesting, and a few aliases of aliases expand to billions of values.
 _LARGEST_BYTES = 10_000_000
 _DEEPEST = 100
 _MOST_VALUES = 200_000
@@ -33,7 +33,7 @@ def read_yaml(path: Path | str) -> Any:
     try:
         if path.suffix == ".json":
             return _parsed_json(text)
-        # Snakemake takes for JSON what is JSON, whatever its name: there 1e-3 is a number.
+        # Snakemake parses anything that is JSON as JSON, whatever its name: there 1e-3 is a number.
         found = _json_if_so(text)
         return _parsed_yaml(text, path) if found is None else found
     except yaml.YAMLError as error:
@@ -67,7 +67,7 @@ def read_json(path: Path | str, advice: str) -> dict[str, Any]:
 
 @contextmanager
 def taking(path: Path | str, advice: str) -> Iterator[None]:
-    """Turns whatever goes wrong when content is taken out of a document into one line about the file."""
+    """Turns any error while values are taken out of a document into one line about the file."""
     try:
         yield
     except ConfigError as error:
@@ -90,10 +90,10 @@ def read_json_option(option: str, text: str) -> dict[str, Any]:
 
 
 def shown(value: Any, most: int = 100) -> str:
-    """Returns a value as a part of one line, whatever it is."""
+    """Returns any value, shortened and escaped to fit in one line."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no number of more than 4300 digits
+    except ValueError:  # Python does not print numbers of more than 4300 digits
         return "a number with thousands of digits"
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -207,7 +207,7 @@ def _parsed_json(text: str, constants: bool = True) -> Any:
 
 
 def _check_characters(text: str) -> None:
-    """Raises for half a character, which JSON can spell and nobody can write."""
+    """Raises for half a character, which JSON can spell but UTF-8 cannot encode."""
     try:
         json.dumps(json.loads(text), ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What numbers may be, whoever gives them: a configuration, a command line or the parameter of a method.
+"""Limits of numbers, whether from a configuration, a command line or a method's parameters.
 
 A limit lies far beyond any sensible use, and below what would hang or fill the machine.
 """
@@ -22,7 +22,7 @@ class Limits(NamedTuple):
     below: bool = False
 
     def __contains__(self, value: object) -> bool:
-        """Returns whether a value is inside; what is no number never is."""
+        """Returns whether a value is inside; anything but a finite number is not."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             return False
         enough = value > self.least if self.above else value >= self.least
@@ -35,14 +35,14 @@ class Limits(NamedTuple):
         return f"{least} {self.least:.15g} and {'less than' if self.below else 'at most'} {self.most:.15g}"
 
     def whole(self, text: str) -> int:
-        """Returns the whole number that a text is; raises ``ValueError`` with what it must be."""
+        """Returns a whole number from text; raises ``ValueError`` with what it must be."""
         # int() would also take 1_000, digits of other scripts and spaces.
         if not _WHOLE.fullmatch(text) or int(text) not in self:
             raise ValueError(f"a whole number {self}")
         return int(text)
 
     def real(self, text: str) -> float:
-        """Returns the number that a text is; raises ``ValueError`` with what it must be."""
+        """Returns a number from text; raises ``ValueError`` with what it must be."""
         if not _REAL.fullmatch(text) or float(text) not in self:
             raise ValueError(f"a number {self}")
         return float(text)
@@ -53,7 +53,7 @@ SEED = Limits(0, 2**31 - 1)
 THREADS = Limits(1, 1024)
 #: Text, scores and gradients of a batch are in memory together.
 BATCH_TOKENS = Limits(1, 1_000_000)
-#: Pairs or lines of a text: more than the largest corpora have.
+#: Pairs or lines of a text: the largest corpora are smaller.
 PAIRS = Limits(1, 1_000_000_000)
 VOCABULARY = Limits(30, 250_000)
 #: Share of the characters that the pieces cover.
@@ -62,11 +62,11 @@ COVERAGE = Limits(0, 1, above=True)
 #: Every hypothesis is a row of the batch.
 BEAM = Limits(1, 1000)
 DRAWS = Limits(1, 10_000)
-#: A length to a higher power is beyond what a float holds.
+#: A float cannot hold a length to a higher power.
 LENGTH_PENALTY = Limits(0, 10)
 MAX_RATIO = Limits(0, 100)
 MAX_OFFSET = Limits(0, 10_000)
-#: Logits divided by less are beyond what a float holds.
+#: A float cannot hold logits divided by less.
 TEMPERATURE = Limits(0.001, 1000)
 
 #: Noise as a share of the range of a sentence's vectors: at 10 nothing of the sentence is left.
@@ -88,7 +88,7 @@ SECONDS = Limits(0, 1_000_000, above=True)
 TFLOPS = Limits(0, 1_000_000, above=True)
 
 LEVEL = Limits(0, 100, above=True, below=True)
-#: What the product of two shares must exceed to be a link.
+#: The threshold above which the product of two shares is a link.
 THRESHOLD = Limits(0, 1, below=True)
 #: Every resampled test set is kept for every row of a table; fewer than ten make no interval.
 RESAMPLES = Limits(10, 100_000)

@@ -23,8 +23,8 @@ def release_stale_locks(directory: Path) -> bool:
     """Removes Snakemake's locks in ``directory`` if no process that called this is alive; returns whether none is.
 
     Snakemake's lock files name no owner, so after kill -9 it refuses to start until told to unlock. Here every
-    main process holds a shared lock of the operating system for as long as it lives; whoever can have it alone
-    knows that all others are dead. Two workflows at once still meet Snakemake's own lock.
+    main process holds a shared lock of the operating system for as long as it lives; a process that gets it exclusively
+    knows that all others are dead. Two workflows at once still run into Snakemake's own lock.
     """
     folder = directory / ".snakemake"
     folder.mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def release_stale_locks(directory: Path) -> bool:
 
 
 class Hold:
-    """A lock that this process has, until it lets go or dies."""
+    """A lock that this process holds until it releases it or dies."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,26 +55,26 @@ class Hold:
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[Hold]:
-    """Holds the lock ``path`` during the block. Whoever comes second says who has it, and waits.
+    """Holds the lock ``path`` during the block. A second process logs who holds it, and waits.
 
-    The file is there only while somebody has the lock or waits for it.
+    The file exists only while a process holds the lock or waits for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _taken(path, what)
     try:
-        with suppress(OSError):  # The name of the owner is a courtesy, a full disk no reason to stop.
+        with suppress(OSError):  # The owner's name is a courtesy; a full disk is no reason to stop.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         yield Hold(path)
     finally:
         if not _is_shared(_queue(path)):
             _queue(path).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)  # Before it is let go: nobody else has it under this name.
+        path.unlink(missing_ok=True)  # Before the release, while no other process can hold it under this name.
         os.close(descriptor)
 
 
 def _taken(path: Path, what: str) -> int:
-    """Returns the open file of a lock that this process now has."""
+    """Acquires the lock; returns its open file."""
     while True:
         descriptor = _opened(path)
         try:
@@ -84,7 +84,7 @@ def _taken(path: Path, what: str) -> int:
             raise
         if _stands_at(descriptor, path):
             return descriptor
-        os.close(descriptor)  # Its owner has removed it, and another may have made a new one.
+        os.close(descriptor)  # Its owner has removed it, and another process may have created a new one.
 
 
 def _wait_for(descriptor: int, path: Path, what: str) -> None:
@@ -114,7 +114,7 @@ def _stands_at(descriptor: int, path: Path) -> bool:
 
 
 def _queue(path: Path) -> Path:
-    """Returns the file that those who wait for a lock share."""
+    """Returns the file that processes waiting for a lock share."""
     return path.with_name(f"{path.name}.queue")
 
 

@@ -2,7 +2,7 @@
 
 A folder holds ``000.f32``, ``001.f32`` ... (one file per name: the matrices of all sentences one after the other, in
 sentence order), ``numbers.npy`` (which sentences), ``shapes.npy`` (rows and columns of each), ``sums.npy`` (the CRC-32
-of every matrix, names by sentences) and ``facts.json`` (the names, and what the writer wants to be known). Some names
+of every matrix, names by sentences) and ``facts.json`` (the names, and facts from the writer). Some names
 may stand for square matrices, with as many columns as the others have rows; their files come last. Equal matrices are
 equal bytes, whatever the order they were written in. The seal covers all but the matrices, which are checked one by one
 when they are read.
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
 
 STATISTICS = "statistics"
-"""The fact whose numbers are added up over shards; every other fact must be the same in all of them."""
+"""The fact whose numbers are summed over shards; all other facts must be the same in every shard."""
 
 SENTENCES = "sentences"
-"""The fact that says how many sentences all shards have together; without it the last one that is there counts."""
+"""The fact with the total number of sentences of all shards; without it, the last sentence present counts."""
 
 KIND = "folder of scores"
 _FORMAT, _VERSION = "alignlens matrices", 2
@@ -65,7 +65,7 @@ class _Layout:
         self.bytes = self.start(-1)
 
     def start(self, place: int) -> int:
-        """Returns the byte that a matrix starts at; one place further than the last, where the file ends."""
+        """Returns the byte at which a matrix starts; one place past the last, the size of the file."""
         return int(self._starts[place]) * _TYPE.itemsize
 
     def shape(self, place: int) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class MatrixWriter:
             np.save(self._temporary / "numbers.npy", self._numbers)
             np.save(self._temporary / "shapes.npy", self._shapes)
             np.save(self._temporary / "sums.npy", self._sums)
-            # As they will be read: whatever is no text among the keys would be sorted otherwise the next time.
+            # As they will be read back: keys that are not strings would be sorted differently next time.
             facts = json.loads(json.dumps(dict(self.facts)))
             content = {"format": _FORMAT, "version": _VERSION, "names": self.names, "facts": facts}
             if self.squares:
@@ -186,7 +186,7 @@ class MatrixWriter:
 
 
 class Matrices:
-    """The matrices of a folder, read when they are asked for; memory use does not depend on how many there are."""
+    """The matrices of a folder, read on demand; memory use does not depend on how many there are."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class Matrices:
         return rows, columns
 
     def matrix(self, name: str, number: int) -> Matrix:
-        """Returns one matrix, which cannot be written to."""
+        """Returns one matrix, read-only."""
         place, layout = self._place(number), self._layouts[name]
         start, size = layout.start(place), layout.start(place + 1) - layout.start(place)
         content = os.pread(self._file(name), size, start)
@@ -256,7 +256,7 @@ class Matrices:
 
 
 def gather(folders: Sequence[Path], out: Path) -> None:
-    """Writes the folder that one run over all sentences would have written, from those of its shards."""
+    """Joins shards into the folder that one run over all sentences would have written."""
     shards = [Matrices.open(folder) for folder in folders]
     if not shards:
         raise ValueError("no shards to gather")
@@ -287,7 +287,7 @@ def gather(folders: Sequence[Path], out: Path) -> None:
 
 
 def _added(counters: list[Any]) -> Any:
-    """Returns the sum of numbers, or of mappings or lists of them by place; what is no number stays the first's."""
+    """Returns the sum of numbers, or of mappings or lists of them by place; other values are taken from the first."""
     if isinstance(counters[0], dict):
         keys = {key: None for counter in counters for key in counter}
         return {key: _added([counter[key] for counter in counters if key in counter]) for key in keys}
@@ -300,7 +300,7 @@ def _added(counters: list[Any]) -> Any:
 
 
 def _described(folder: Path) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Returns names, those of square matrices and facts, after checking that the folder is one that we can read."""
+    """Returns names, those of square matrices and facts, after checking format and version."""
     found = read_json(folder / _FACTS, _ADVICE)
     if found.get("format") != _FORMAT or found.get("version") != _VERSION:
         raise InputError(f"not in the format {_FORMAT}, version {_VERSION}.", folder / _FACTS, advice=_ADVICE)

@@ -1,4 +1,4 @@
-"""Names that become folders and files: what they may be, for every kind of name there is.
+"""Names that become folders and files: the rules for each kind of name.
 
 Letters, digits, ``_`` and ``-``, a letter or digit first, at most 64 of them: no name leaves its folder, hides in it,
 looks like an option, or needs quotes.
@@ -18,13 +18,13 @@ LONGEST = 64
 
 
 class Kind(NamedTuple):
-    """What the names of one kind of thing look like, as a pattern and in words."""
+    """The rule for one kind of name, as a pattern and in words."""
 
     pattern: str
     words: str
 
 
-#: By the ``format`` that schemas give to a name.
+#: Rules by the ``format`` in schemas.
 KINDS = {
     "preset-name": Kind("[a-z0-9][a-z0-9_-]*", "lower-case letters, digits, _ and -"),
     "dataset-name": Kind("[a-z0-9][a-z0-9-]*", "lower-case letters, digits and -"),
@@ -32,7 +32,7 @@ KINDS = {
     "encoder-name": Kind("[A-Za-z0-9][A-Za-z0-9_-]*", "letters, digits, _ and -"),
     "language-code": Kind("[a-z]{2,3}", "two or three lower-case letters"),
 }
-#: What else lives in the folder of all results, where every preset has a folder.
+#: Other folders beside the presets in the folder of all results.
 TAKEN_IN_RESULTS = ("cache", "mlartifacts", "mlruns", "server")
 
 
@@ -42,7 +42,7 @@ def is_name(kind: str, text: object) -> bool:
 
 
 def expected(kind: str) -> str:
-    """Returns what a name of that kind must be, for people."""
+    """Returns the rule for a kind of name, for error messages."""
     rule = KINDS[kind]
     if kind == "language-code":
         return rule.words
@@ -50,6 +50,6 @@ def expected(kind: str) -> str:
 
 
 def check_free(name: str, taken: Iterable[str], where: str, why: str) -> None:
-    """Raises if a name is taken; some file systems do not tell capitals from small letters."""
+    """Raises if a name is taken; some file systems ignore case."""
     if name.casefold() in {other.casefold() for other in taken}:
         raise ConfigError(f"{where}: {name!r} is taken: {why}. Choose another name.")

@@ -1,6 +1,6 @@
-"""A folder for finished parts of a long job, kept for this process alone: the same command goes on with what is there.
+"""A folder for finished parts of a long job, held by this process alone, from which the same command continues.
 
-It is no output: it is ours from its first file on, which says so, and is removed at the end.
+It is not an output. Its first file marks it as ours, and it is removed at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARK = "Finished parts of an alignlens job. The same command continues from her
 
 @contextmanager
 def parts_folder(folder: Path) -> Iterator[Path]:
-    """Yields a folder for parts, after making sure that it is ours or new; whoever comes second waits."""
+    """Yields a folder for parts, after making sure that it is ours or new; a second process waits."""
     real = Path(os.path.realpath(folder))
     _check_ours(real, folder)
     with held(real.with_name(f".{real.name}.lock"), "works here"):
@@ -62,7 +62,7 @@ def _check_ours(folder: Path, name: Path) -> None:
 
 
 def check_marked(folder: Path, name: Path, marker: str) -> None:
-    """Raises if a folder without such a marker holds more than the beginnings of one, which a killed process leaves."""
+    """Raises if a folder without the marker holds more than a temporary marker, which a killed process may leave."""
     if not folder.is_dir() or (folder / marker).is_file():
         return
     if any(not path.match(f".{marker}.*.tmp") for path in folder.iterdir()):

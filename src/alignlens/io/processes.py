@@ -1,4 +1,4 @@
-"""Other processes of this machine: whether one still lives."""
+"""Whether other processes of this machine are alive."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def is_running(pid: int) -> bool:
-    """Tells whether process ``pid`` of this machine can still do anything.
+    """Returns whether process ``pid`` of this machine is alive and not a zombie.
 
-    One that was killed stays a zombie until its parent asks for it, which the first process of a container may never
-    do: that one is dead.
+    A killed process stays a zombie until its parent waits for it, which the first process of a container may never
+    do; it counts as dead.
     """
     try:
         os.kill(pid, 0)

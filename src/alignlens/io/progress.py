@@ -35,11 +35,11 @@ class Progress:
             sys.stderr.write("\n")
 
     def start_at(self, done: int) -> None:
-        """Says how much was done before this process, which counts for the share but not for the rate."""
+        """Sets how much was done before this process; it counts towards the percentage but not the rate."""
         self._done = self._before = done
 
     def advance(self, amount: int = 1, note: str = "") -> None:
-        """Adds finished work, with a word on how it goes, and shows it when it is time to."""
+        """Adds finished work and an optional note, and updates the display when due."""
         self._done += amount
         self._note = note
         now = time.monotonic()

@@ -1,6 +1,6 @@
 """Closed JSON schemas: wrong keys and values are named with their path and what is allowed.
 
-Stricter than JSON Schema in five ways: ``1.0`` is no whole number, NaN and infinities are no numbers, a pattern must
+Stricter than JSON Schema in five ways: ``1.0`` is not a whole number, nor NaN or infinity a number, a pattern must
 match to the very end (its ``$`` would also match before a last newline), ``1.0`` and ``true`` are not the ``1`` of a
 list of choices, and a ``format`` names a kind of name (``io.names``). ``$comment`` beside a limit says why it is there.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 _PLAIN_KEY = re.compile(r"[\w-]{1,100}")
-# What no file name, environment or text file holds: a null character, and halves of characters.
+# Not possible in file names, environment variables or text files: null characters and lone surrogates.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LONGEST_BITS = 64
 _DEEPEST = 200
@@ -60,7 +60,7 @@ def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
 
 
 def _check_plain(value: Any, where: str, depth: int = 0) -> None:
-    """Raises for what no key may be, also where a schema leaves open what stands there."""
+    """Raises for keys and values that are never allowed, even where a schema allows anything."""
     if depth > _DEEPEST:
         raise ConfigError(f"{where.rstrip(':')}: nested more than {_DEEPEST} levels deep")
     if isinstance(value, dict):
@@ -77,7 +77,7 @@ def _check_plain(value: Any, where: str, depth: int = 0) -> None:
 
 
 def _problem(value: Any) -> str | None:
-    """Returns why a single value can never be used, if it cannot."""
+    """Returns why a single value can never be used, or None."""
     if isinstance(value, float):
         return None if math.isfinite(value) else "is not a finite number"
     if isinstance(value, int):
@@ -132,7 +132,7 @@ def _sentence(error: ValidationError, label: str) -> str:
         return f"{said}: {shown(value)} is not one of {', '.join(map(str, allowed))}{close}"
     if error.validator == "type":
         names = [_TYPE_NAMES.get(name, name) for name in ([allowed] if isinstance(allowed, str) else allowed)]
-        # YAML 1.1 takes a number for one only with its point: 1e-3 is a text.
+        # YAML 1.1 reads a number in this form only with a decimal point: 1e-3 is a string.
         hint = f" (write {float(value):.1e})" if isinstance(value, str) and _NUMBER.fullmatch(value) else ""
         return f"{said}: {shown(value)} is not {' or '.join(names)}{hint}"
     if error.validator == "required":
@@ -148,7 +148,7 @@ def _sentence(error: ValidationError, label: str) -> str:
 
 
 def _range(rules: Mapping[str, Any], broken: str) -> str:
-    """Returns what a number must be, the limit that it breaks first, and why."""
+    """Returns the limits of a number, first the one that it breaks, with the reason."""
     limits = sorted((key for key in _BOUNDS if key in rules), key=lambda key: key != broken)
     why = f" ({rules['$comment']})" if "$comment" in rules else ""
     return " and ".join(f"{_BOUNDS[key]} {rules[key]}{why if _BOUNDS[key] in _UPPER else ''}" for key in limits)

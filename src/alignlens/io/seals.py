@@ -1,8 +1,8 @@
-"""Seals: checksums of what was written, looked at whenever it is read.
+"""Seals: checksums of what was written, checked whenever it is read.
 
-A folder of ours carries ``seal.json``: what kind of folder it is, and size and SHA-256 of every file in it. A file that
-stands alone gets ``.NAME.sha256`` beside it, in the form of ``sha256sum``, if a step of the pipeline wrote it; what
-people write with a verb of their own stays theirs to edit and has none. ``verify`` is called by every reader.
+A folder of ours has ``seal.json``: its kind, and size and SHA-256 of every file in it. A single file
+gets ``.NAME.sha256`` beside it, in the format of ``sha256sum``, if a step of the pipeline wrote it; files
+that people write by calling a verb themselves are theirs to edit and have none. Every reader calls ``verify``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEAL = "seal.json"
-# Snakemake leaves it in folders that are outputs of a rule.
+# Snakemake puts it in folders that are outputs of a rule.
 _TIMESTAMP = ".snakemake_timestamp"
 _FORMAT, _VERSION = "alignlens seal", 1
 _LONGEST_NAME = 240  # bytes; file systems take 255
@@ -32,19 +32,19 @@ _seals_files = False
 
 
 def made_by(verb: str, step: bool) -> None:
-    """Says which verb this process runs, and whether as a step of the pipeline: only then are single files sealed."""
+    """Records which verb this process runs, and whether as a pipeline step: only then are single files sealed."""
     global _maker, _seals_files
     _maker, _seals_files = f"alignlens {verb}", step
 
 
 def seals_files() -> bool:
-    """Tells whether single files are sealed."""
+    """Returns whether single files are sealed."""
     return _seals_files
 
 
 @dataclass(frozen=True)
 class Seal:
-    """What a folder must hold; ``files`` gives size and checksum (None: the reader checks that file itself)."""
+    """What a folder must hold; ``files`` has size and checksum (None: the reader checks that file itself)."""
 
     folder: Path
     kind: str
@@ -54,7 +54,7 @@ class Seal:
 
     @classmethod
     def of(cls, folder: Path | str, kind: str, advice: str = "Check the path.") -> Seal:
-        """Returns the seal of a folder of the given kind, the seal itself checked; nothing else is read yet."""
+        """Returns the seal of a folder of the given kind, after checking the seal itself; reads nothing else."""
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"no such folder ({kind}).", folder, advice=advice)
@@ -66,7 +66,7 @@ class Seal:
         return seal
 
     def check(self, *names: str) -> None:
-        """Raises unless these files are there and as they were written."""
+        """Raises unless these files exist and are unchanged."""
         for name in names:
             if name not in self.files:
                 raise self._broken(name, f"is not part of this {self.kind}.")
@@ -81,12 +81,12 @@ class Seal:
                 raise self._broken(name, "damaged: it has changed since it was written (SHA-256).")
 
     def check_all(self) -> None:
-        """Raises unless all files are as they were written, and no others are there."""
+        """Raises unless all files are unchanged and there are no others."""
         self.check_names()
         self.check(*self.files)
 
     def check_names(self) -> None:
-        """Raises unless exactly the sealed files are there; reads none of them."""
+        """Raises unless exactly the sealed files exist; reads none of them."""
         missing = [name for name in self.files if not (self.folder / name).is_file()]
         if missing:
             raise self._broken(missing[0], "no such file.")
@@ -94,7 +94,7 @@ class Seal:
             raise InputError(f"was not written with this {self.kind}.", foreign[0], advice="Move it elsewhere.")
 
     def foreign(self) -> list[Path]:
-        """Returns what is in the folder besides the sealed files."""
+        """Returns the files in the folder that are not sealed."""
         known = {*self.files, SEAL, _TIMESTAMP}
         return sorted(
             path
@@ -108,7 +108,7 @@ class Seal:
 
 
 def seal_folder(folder: Path, kind: str, own_check: Callable[[str], bool] = lambda name: False) -> None:
-    """Writes the seal of a folder that is complete; files that ``own_check`` picks are verified by their reader."""
+    """Writes the seal of a complete folder; files that ``own_check`` picks are verified by their reader."""
     found = sorted(folder.rglob("*"))
     content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "kind": kind, "made_by": _maker}
     content["files"] = {
@@ -122,7 +122,7 @@ def seal_folder(folder: Path, kind: str, own_check: Callable[[str], bool] = lamb
 
 
 def read_seal(folder: Path) -> Seal | None:
-    """Returns the seal of a folder, or None if it has none; a damaged one is an error."""
+    """Returns the seal of a folder, or None if it has none; raises if it is damaged."""
     try:
         state = (folder / SEAL).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -154,7 +154,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def sidecar(path: Path) -> Path:
-    """Returns where the seal of a file that stands alone is."""
+    """Returns the path of the seal of a single file."""
     name = path.name if len(path.name.encode()) <= _LONGEST_NAME else hashlib.sha256(path.name.encode()).hexdigest()
     return path.with_name(f".{name}.sha256")
 
@@ -165,10 +165,10 @@ def sidecar_text(path: Path, sha256: str) -> str:
 
 
 def verify(path: Path | str) -> None:
-    """Raises if a file is not what was written; what carries no seal is taken as it is."""
+    """Raises if a sealed file has changed; files without a seal are accepted."""
     path = Path(path)
     if not path.name:
-        return  # No name of a file; whoever opens it says so.
+        return  # Not a valid file name; opening it will fail with a clear error.
     try:
         text = sidecar(path).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -180,7 +180,7 @@ def verify(path: Path | str) -> None:
 
 
 def verify_member(folder: Path, name: str) -> None:
-    """Raises if a file of a folder, or of a folder in it, is not what was sealed with it; no seal, no objection."""
+    """Raises if a file differs from the seal of its folder or of a folder above; accepts it if there is no seal."""
     seal = read_seal(folder)
     if seal is not None and name in seal.files:
         seal.check(name)
@@ -191,7 +191,7 @@ def _verify_alone(path: Path, lines: list[str]) -> None:
     if len(lines) != 2 or not lines[0].startswith("# ") or len(lines[1]) != 64 + len(expected):
         raise _broken_sidecar(path, "is damaged")
     if not path.is_file():
-        return  # Whoever opens it says so.
+        return  # Opening it will fail with a clear error.
     if lines[1] != sha256_of(path) + expected:
         maker = lines[0].removeprefix("# ")
         raise InputError(

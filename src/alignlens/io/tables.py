@@ -1,4 +1,4 @@
-"""Tables of values with separators between them and names in the first line."""
+"""Delimited tables with column names in the first line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_table(path: Path | str, advice: str, columns: Sequence[str], delimiter: str = ",") -> list[dict[str, str]]:
-    """Returns the rows of a table that has at least these columns; every row has as many values as there are names."""
+    """Returns the rows of a table; raises if a column is missing or a row has the wrong number of values."""
     lines = read_lines(path, allow_empty_file=True)
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
     try:
@@ -26,7 +26,7 @@ def read_table(path: Path | str, advice: str, columns: Sequence[str], delimiter:
             raise InputError("two columns have the same name.", path, 1, advice)
         rows = []
         for row in reader:
-            # What is too much stands under None, and None is what is missing.
+            # csv puts surplus values under the key None, and None in place of missing ones.
             if None in row or None in row.values():
                 raise InputError(f"expected {len(names)} values.", path, reader.line_num, advice)
             rows.append(row)

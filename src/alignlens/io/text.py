@@ -49,7 +49,7 @@ def stream_lines(path: Path | str) -> Iterator[str]:
 
 
 def read_lines(path: Path | str, allow_empty_file: bool = False) -> list[str]:
-    """Returns all lines of ``stream_lines``; a file without any is an error unless it may be empty."""
+    """Returns all lines of ``stream_lines``; raises for an empty file unless that is allowed."""
     lines = list(stream_lines(path))
     if not lines and not allow_empty_file:
         raise InputError("the file is empty.", path, advice="Expected one sentence per line.")
@@ -69,14 +69,14 @@ def check_equal_counts(paths: list[Path | str], counts: list[int]) -> None:
 
 
 def read_parallel(*paths: Path | str) -> list[list[str]]:
-    """Returns the lines of several files that must have equally many."""
+    """Returns the lines of several files, which must have the same number of lines."""
     columns = [read_lines(path) for path in paths]
     check_equal_counts(list(paths), [len(column) for column in columns])
     return columns
 
 
 def words(line: str) -> list[str]:
-    """Returns the words of a tokenised line: what stands between spaces (or tabs), and nothing else.
+    """Returns the words of a tokenised line: what is between spaces (or tabs), and nothing else.
 
     ``str.split()`` would also split at no-break and ideographic spaces, which gold alignments count as
     part of a word.

@@ -1,4 +1,4 @@
-"""What a model says of a text at several checkpoints of its training: matrices, and how good it was each time.
+"""Trajectories: what a model looks at in a text at several checkpoints of its training, and how good it was.
 
 A trajectory is a folder of matrices (``io/matrices.py``) whose names are ``{weights}/{quantity}``. Weights are the
 update of a checkpoint in six digits, or ``final``, the weights that training kept. An item is a pair of sentences, or
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from alignlens.io.matrices import Matrix
 
 FINAL = "final"
-"""The weights that training kept, whichever update they are of; always the last."""
+"""The final weights, whichever update they are from; always last."""
 
 _WEIGHTS, _PERFORMANCE, _CORRECT = "weights", "performance", "correct"
 _PREFIX = "@prefix"
@@ -35,7 +35,7 @@ _ADVICE = "Make one with: alignlens trajectory, alignlens classify explain, or r
 
 
 def weights_name(update: int) -> str:
-    """Returns what the checkpoint of an update is called."""
+    """Returns the name of the checkpoint of an update."""
     return f"{update:06d}"
 
 
@@ -87,7 +87,7 @@ def join_trajectories(folder: Path | str, parts: Iterable[Trajectory], facts: Ma
 
 
 class _Stored(Sequence["Matrix"]):
-    """The matrices of one checkpoint, read when they are asked for."""
+    """The matrices of one checkpoint, read on demand."""
 
     def __init__(self, trajectory: Trajectory, weights: str, quantity: str) -> None:
         self._trajectory, self._weights, self._quantity = trajectory, weights, quantity
@@ -100,7 +100,7 @@ class _Stored(Sequence["Matrix"]):
 
 
 class Trajectory:
-    """A trajectory on disk; its matrices are read when they are asked for."""
+    """A trajectory on disk; its matrices are read on demand."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Trajectory:
 
     @property
     def updates(self) -> tuple[str, ...]:
-        """The checkpoints that are known by their update, in order."""
+        """The checkpoints named by their update, in order."""
         return tuple(each for each in self.weights if each != FINAL)
 
     def matrices(self, weights: str, quantity: str, items: Iterable[int] | None = None) -> list[Matrix]:
@@ -156,7 +156,7 @@ class Trajectory:
         return [self._matrices.matrix(name, item) for item in (range(len(self)) if items is None else items)]
 
     def correct(self, weights: str) -> list[NDArray[np.bool_]] | None:
-        """Returns which rows of every item were predicted right; None if nobody has looked."""
+        """Returns which rows of every item were predicted right; None if that was not recorded."""
         marks = self.facts.get(_CORRECT)
         if marks is None:
             return None
@@ -186,14 +186,14 @@ def _is_weights(value: object) -> bool:
 
 
 def _place(weights: str) -> float:
-    """Returns what checkpoints are sorted by."""
+    """Returns the sort key of a checkpoint."""
     if not _is_weights(weights):
         raise ValueError(f"{weights!r} is not the name of a checkpoint")
     return math.inf if weights == FINAL else int(weights)
 
 
 def _performance(folder: Path, found: object, weights: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Returns the performance at every checkpoint, after checking that it is all numbers."""
+    """Returns the performance at every checkpoint, after checking that it is numeric."""
     if not isinstance(found, dict) or set(found) != set(weights):
         raise _refusal(folder, "it does not say how its checkpoints performed")
     for measures in found.values():

@@ -1,12 +1,12 @@
-"""Settings written once: a frozen dataclass says what each value may be, and the schema of a configuration follows.
+"""Settings declared once: a frozen dataclass says what each value may be, and the schema is derived from it.
 
-A field made by ``setting`` carries its description and limits; its type says the rest. ``schema_of`` makes the closed
-JSON schema that ``io.schema`` checks with, and ``read`` the typed settings of what was checked. Other fields are no
-settings: nobody can write them into a file.
+A field made by ``setting`` has a description and limits; its type says the rest. ``schema_of`` returns the closed
+JSON schema that ``io.schema`` checks with, and ``read`` the typed settings from checked data. Other fields are not
+settings: they cannot be set in a file.
 
 Types are ``bool``, ``int``, ``float``, ``str``, ``Any``, ``Literal``, dataclasses, tuples, dicts by name, and unions of
-those. A class may have a form of its own (``Formed``), and a dataclass with ``SHORT_FOR`` may be written as a plain
-text, which then is the value of that key.
+those. A class may define its own form (``Formed``), and a dataclass with ``SHORT_FOR`` may be written as a plain
+string, which is the value of that key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings")
 
-#: In place of a default: the key must be there.
+#: In place of a default: the key is required.
 REQUIRED: Any = MISSING
 
 #: Rules for a text that is a path or an address: not empty, and without line breaks and other control characters.
@@ -49,15 +49,15 @@ _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneT
 
 @runtime_checkable
 class Formed(Protocol):
-    """A class that says itself how it is written and read."""
+    """A class that defines how it is written and read."""
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """Returns the rules for what is written."""
+        """Returns the schema of the written form."""
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
-        """Returns the value of checked plain data."""
+        """Returns the value from checked plain data."""
 
     def as_json(self) -> Any:
         """Returns plain data that ``from_json`` reads back."""
@@ -72,9 +72,9 @@ def setting(
     keys: Iterable[str] | None = None,
     **rules: Any,
 ) -> Any:
-    """Returns the field of a setting; ``limits``, ``why`` they are there, and ``choices`` hold for the values in it.
+    """Returns the field of a setting; ``limits``, ``why`` (their reason) and ``choices`` apply to the values in it.
 
-    ``keys`` are those that a dict may have, if it may not have any.
+    ``keys`` are the only keys that a dict may have.
     ``rules`` are words of JSON Schema for the value itself: ``maxItems``, ``pattern``, ``propertyNames``.
     """
     facts = {"description": description, "limits": limits, "why": why, "choices": choices, "keys": keys}
@@ -85,7 +85,7 @@ def setting(
 
 
 def group(kind: type[Settings], description: str) -> Settings:
-    """Returns the field of settings inside settings."""
+    """Returns a field for a nested group of settings."""
     made: Settings = field(default_factory=kind, metadata={"description": description, "rules": {}})
     return made
 
@@ -110,7 +110,7 @@ def schema_of(kind: type[Any]) -> dict[str, Any]:
 
 
 def _types(kind: Any) -> dict[str, Any]:
-    """Returns the types of the fields; texts become types once, since that takes a while."""
+    """Returns the types of the fields, cached, since resolving annotations is slow."""
     if kind not in _TYPES:
         _TYPES[kind] = get_type_hints(kind)
     return _TYPES[kind]
@@ -121,7 +121,7 @@ def _settings_of(kind: Any) -> list[Field[Any]]:
 
 
 def _value(hint: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the rules for a value of some type, given the metadata of its field."""
+    """Returns the schema of a value of some type, given the metadata of its field."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return {}
@@ -147,7 +147,7 @@ def _value(hint: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dataclass(kind: Any) -> dict[str, Any]:
-    """Returns the rules for settings inside settings, or for the plain text that stands for them."""
+    """Returns the schema of nested settings, or of the plain string that stands for them."""
     schema = schema_of(kind)
     if not hasattr(kind, "SHORT_FOR"):
         return schema
@@ -156,9 +156,9 @@ def _dataclass(kind: Any) -> dict[str, Any]:
 
 
 def _either(shapes: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the rules for one of several shapes; each rule of JSON Schema speaks of values of its own type only.
+    """Returns the schema for one of several shapes; each JSON Schema rule only applies to values of its own type.
 
-    Of two mappings all keys are known and none is required: which go together is checked by whoever reads them.
+    For two mappings, all keys are known and none is required: the reader checks which go together.
     """
     merged: dict[str, Any] = {}
     for shape in shapes:
@@ -181,7 +181,7 @@ def _bounds(kind: type, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(kind: type[Settings], content: Mapping[str, Any], **others: Any) -> Settings:
-    """Returns the settings of checked values; what is left out has its default. ``others`` are no settings."""
+    """Returns settings from checked values; missing ones have their defaults. ``others`` are other fields."""
     hints = _types(kind)
     return kind(**{name: _read_value(hints[name], value) for name, value in content.items()}, **others)
 
@@ -223,7 +223,7 @@ def _is_formed(kind: Any) -> bool:
 
 
 def check_limits(settings: Any, key: str) -> None:
-    """Raises for a number outside its limits, in settings that no schema has checked; they stand under ``key``."""
+    """Raises for a number outside its limits, for settings not checked by a schema; ``key`` is their key path."""
     for each in _settings_of(settings):
         value, limits = getattr(settings, each.name), each.metadata.get("limits")
         if limits is not None and value is not None and value not in limits:

@@ -1,6 +1,6 @@
-"""Values of documents, taken out by key with the type and the range that they must have.
+"""Values of documents, taken out by key and checked for type and range.
 
-What is wrong is a KeyError or ValueError that names the key; ``documents.taking`` makes it one line about the file.
+Errors are a KeyError or ValueError that names the key; ``documents.taking`` turns it into one line about the file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def number(content: Mapping[str, Any], key: str, least: float = -math.inf, most:
 
 
 def number_or_nan(content: Mapping[str, Any], key: str, least: float = -math.inf, most: float = math.inf) -> float:
-    """Returns a finite number in a range, nan for null: nobody could measure it."""
+    """Returns a finite number in a range, nan for null, which means that it could not be measured."""
     return math.nan if content[key] is None else number(content, key, least, most)
 
 

@@ -45,7 +45,7 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: 
 
 
 def signature(tokenize: str = "13a", **drawn: int) -> str:
-    """Returns how BLEU against one reference is computed; ``drawn`` is what tests add: seed, bs and ar."""
+    """Returns how BLEU against one reference is computed; ``drawn`` is parameters that tests add: seed, bs and ar."""
     metric = _metric(tokenize)
     metric.corpus_score(["a"], [["a"]])  # before that it does not know the number of references
     described = metric.get_signature()
@@ -84,7 +84,7 @@ def bleu_of(totals: NDArray[Any]) -> NDArray[np.float64]:
 def _metric(tokenize: str) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
-    # Who says that the text is tokenised need not be warned that it looks like it.
+    # Silences sacreBLEU's warning that the text looks tokenised: the caller said that it is.
     return BLEU(tokenize=tokenize, force=tokenize == "none")
 
 

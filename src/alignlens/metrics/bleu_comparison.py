@@ -144,13 +144,13 @@ class _Run(NamedTuple):
     @classmethod
     def of(cls, counts: Counts, draws: Draws) -> _Run:
         value = float(bleu_of(counts.sum(axis=0)[None])[0])
-        # Of one sentence no other text can be drawn.
+        # A text of one sentence cannot be resampled.
         unknown = np.full(draws.samples, np.nan)
         return cls(counts, Sampled(value, bleu_of(draws.totals(counts)) if len(counts) > 1 else unknown))
 
 
 class _Baseline(NamedTuple):
-    """What others are compared with."""
+    """The system that others are compared with."""
 
     runs: Sequence[_Run]
     mean: Sampled

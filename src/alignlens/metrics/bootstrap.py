@@ -1,4 +1,4 @@
-"""How sure a corpus AER is: bootstrap over sentence pairs (Koehn 2004), alone and paired."""
+"""Uncertainty of a corpus AER: bootstrap over sentence pairs (Koehn 2004), alone and paired."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def paired_test(first: Counts, second: Counts, level: float = 95, samples: int =
 
 
 def two_sided_p(differences: NDArray[np.float64]) -> float:
-    """Returns how probable it is that there is no difference, from what it is on resampled corpora."""
+    """Returns the two-sided p-value of a difference, from its values on resampled corpora."""
     smaller_tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    # One more sample on either side, so that a finite number of samples never claims certainty.
+    # One more sample on either side, so that the p-value of a finite number of samples is never zero.
     return min(1.0, 2 * (smaller_tail + 1) / (len(differences) + 1))
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Tensor = NDArray[np.floating[Any]]
 
 ENTROPY_EDGES = (0.8, 1.6, 2.4, 3.2)
-"""Where bins of entropy begin, each at its edge; the first begins at 0."""
+"""Lower edges of the bins of entropy; the first bin begins at 0."""
 ORIGINAL, COMBINED, MASK = "original", "combined", "mask"
 CLEAN, PERTURBED, SHUFFLED = LOSSES = "clean", "perturbed", "shuffled"
 _SMALLEST_DIVERGENCE = 1e-12
@@ -134,7 +134,7 @@ class CalibrationSums:
 
     @classmethod
     def load(cls, path: Path) -> CalibrationSums:
-        """Returns what ``save`` wrote; whatever is wrong with it is an InputError."""
+        """Reads what ``save`` wrote; raises ``InputError`` if anything is wrong with it."""
         found = read_arrays(path, _ADVICE)
         numbers = found.pop(_NUMBERS, np.empty(0))
         names = [key.removesuffix(_TOTAL) for key in found if key.endswith(_TOTAL)]

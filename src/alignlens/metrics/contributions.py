@@ -1,4 +1,4 @@
-"""Who a prediction is made of, source or prefix: shares, entropies and influence (Voita et al. 2020, section 3).
+"""How much of a prediction comes from source and prefix: shares, entropies, influence (Voita et al. 2020, section 3).
 
 At step t, with scores R_t(x_i) of source tokens and R_t(y_j) of the prefix, whose first column is the start symbol:
 
@@ -35,7 +35,7 @@ _LEAST_SPREAD = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """What the predictions of one sentence are made of: a number for every step."""
+    """The contributions to the predictions of one sentence: one number per step."""
 
     source: Numbers  # of everything
     target: Numbers

@@ -1,4 +1,4 @@
-"""Which words of two languages stand together: the counts that IBM Model 1 starts from, and that a proxy learns first.
+"""Which words of two languages occur together: the counts that IBM Model 1 starts from and a proxy learns first.
 
 C of words i and o adds up 1/L for every position of a source sentence of length L that has i and every position of
 its target that has o. A bag-of-words proxy predicts the target from the mean of the source vectors, with scores

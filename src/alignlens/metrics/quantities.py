@@ -122,7 +122,7 @@ def _curves(runs: TaskRuns, gold: str) -> dict[str, Curve]:
 
 
 def _probe_of(run: Trajectory, names: Sequence[str] = _PROBES) -> str:
-    """Returns what a run calls its probe."""
+    """Returns the name of a run's probe."""
     return next((name for name in names if name in run.quantities), names[-1])
 
 
@@ -136,7 +136,7 @@ def _reversed(curve: Curve) -> Curve:
 
 @dataclass(frozen=True)
 class TaskAgreement:
-    """What is written about a task: measures and curves as JSON, and the sums of every item by name."""
+    """The results of a task: measures and curves as JSON, and the sums of every item by name."""
 
     content: dict[str, Any]
     names: list[str]

@@ -1,4 +1,4 @@
-"""Numbers that know how much they vary: each with what it is on resampled text, and for resampled seeds.
+"""Numbers with their uncertainty: each with its values on resampled text and for resampled seeds.
 
 All numbers about the same text share the resampled sentences, and all numbers of the same model the resampled seeds:
 the samples of a difference are differences of samples, which makes every comparison a paired one.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A number and its samples; without any it is exact: there is nothing that could be drawn again."""
+    """A number and its samples; without any it is exact, since nothing could be resampled."""
 
     value: float
     samples: Samples | None = None
@@ -104,7 +104,7 @@ class Draws:
     def ratio(self, above: NDArray[Any], below: NDArray[Any]) -> Samples:
         """Returns the sum of ``above`` over that of ``below``, one number per sentence, for all resampled texts.
 
-        Of one sentence no other text can be drawn, so that nothing is known.
+        A text of one sentence cannot be resampled, so the limits are unknown.
         """
         if len(above) < 2:
             return np.full(self.samples, np.nan)

@@ -1,4 +1,4 @@
-"""Rank correlations of curves that know how much they vary."""
+"""Rank correlations of curves, with their uncertainty."""
 
 from __future__ import annotations
 

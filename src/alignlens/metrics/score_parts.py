@@ -1,4 +1,4 @@
-"""A table of scores in parts: which rows are whose, and the parts together again."""
+"""A table of scores in parts: which part has which rows, and how to join them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def part_of(items: Sequence[_Item], shard: tuple[int, int]) -> Sequence[_Item]:
 
 
 def part_facts(shard: tuple[int, int]) -> dict[str, Any]:
-    """Returns what a part says about itself; nothing where it is the whole."""
+    """Returns the facts that identify a part; empty for a whole table."""
     return {} if shard[1] == 1 else {PART: list(shard)}
 
 

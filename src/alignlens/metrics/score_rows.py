@@ -35,7 +35,7 @@ def score_rows(systems: Sequence[Counts], gold: Gold, interval: Mapping[str, Any
 
 
 def cause_columns(counts: CauseCounts | None, interval: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a row says about causes: percentages, interval and words; all null where nothing is known."""
+    """Returns what a row says about causes: percentages, interval and words; all null where causes are unknown."""
     if counts is None:
         return dict.fromkeys(("cause_hits", "cause_low", "cause_high", "cause_chance", "cause_words"))
     scores, (low, high) = counts.scores(), counts.interval(**interval)

@@ -52,12 +52,12 @@ class SentenceCounts:
 
 
 def row_name(row: dict[str, Any]) -> str:
-    """Returns what a row of a table of scores is called: its links, and of a method its name and procedure."""
+    """Returns the name of a row of scores: its links, and for a method also its name and procedure."""
     return ".".join(str(row[key]) for key in ("method", "extraction", "links") if key in row)
 
 
 def read_sentences(path: Path) -> SentenceCounts:
-    """Returns what ``write`` wrote; whatever is wrong with it is an InputError."""
+    """Reads what ``write`` wrote; raises ``InputError`` if anything is wrong with it."""
     found = read_arrays(path, _ADVICE)
     if found.keys() != _ARRAYS.keys() or any(found[key].dtype.kind != kind for key, kind in _ARRAYS.items()):
         raise InputError("does not hold counts of sentences.", path, advice=_ADVICE)

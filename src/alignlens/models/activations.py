@@ -1,4 +1,4 @@
-"""What stands between the two projections of a feed-forward net: a function, and its slope for backward passes."""
+"""Activations between the two projections of a feed-forward net, with their derivatives for backward passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every architecture can be told. Plain data."""
+"""Settings that all architectures share. Plain data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARE = Limits(0, 1, below=True)
 
 @dataclass(frozen=True)
 class ArchitectureSettings:
-    """What every architecture can be told; each adds its own."""
+    """Settings that all architectures share; each adds its own."""
 
     dim: int = setting(256, "Width of token vectors.", *WIDTH)
     encoder_layers: int = setting(1, "Layers of the encoder.", *DEPTH)

@@ -51,14 +51,14 @@ class Calibrated(Transformer):
         return [parameter for cross in self._cross() for parameter in cross.mask_net.parameters()]
 
     def freeze(self) -> None:
-        """Lets nothing but the mask nets learn: no gradient is made for anything else, nor for keys and values."""
+        """Freezes everything but the mask nets: no other gradients are computed, nor those of keys and values."""
         self.requires_grad_(False)
         for cross in self._cross():
             cross.mask_net.requires_grad_(True)
             cross.is_frozen = True
 
     def at_update(self, update: int) -> None:
-        """Moves the fusion on, if it depends on how long the model was trained."""
+        """Updates the fusion, if it depends on how long the model was trained."""
         for cross in self._cross():
             if cross.fusion is not None:
                 cross.fusion.at_update(update)
@@ -109,7 +109,7 @@ class CalibratedAttention(CrossAttention):
     ) -> tuple[Tensor, Attention | None]:
         """Returns the output (batch, query, dim), and the layer by name if traced, with its softmax and its mask."""
         keys, values, mask_keys = source.chunk(3, dim=-1)
-        if self.is_frozen:  # They share a tensor with what learns, and would seem to depend on it.
+        if self.is_frozen:  # They share a tensor with the mask nets, so autograd would think they depend on it.
             keys, values = keys.detach(), values.detach()
         query = self.query(inputs)
         original = attention_weights(by_head(query, self.heads), keys, visible, exact_zeros=trace)
@@ -129,7 +129,7 @@ class CalibratedAttention(CrossAttention):
         return output, replace(seen, original=original, mask=(1 - strength).masked_fill(~visible, 0.0))
 
     def factors(self, inputs: Tensor, source: Tensor) -> Tensor | None:
-        """Returns what the softmax is multiplied with (batch, head, query, key) before rows are renormalised.
+        """Returns the factor of the softmax (batch, head, query, key) before rows are renormalised.
 
         ``source`` is what ``read`` gave. None if nothing is: without a fusion masks change no weight.
         """
@@ -206,7 +206,7 @@ class Fusion(nn.Module, ABC):
         """Returns weights (batch, head, query, key) like the first two, for queries (batch, query, dim)."""
 
     def at_update(self, update: int) -> None:
-        """Is told the number of an update before it is made."""
+        """Takes the number of an update before it is made."""
 
 
 class Fixed(Fusion):

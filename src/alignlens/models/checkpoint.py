@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 KIND = "trained model"
 _CARD = "model.json"
-_SYSTEM_ERROR = re.compile(r"os error (\d+)")  # how the library tells that a disk is full
+_SYSTEM_ERROR = re.compile(r"os error (\d+)")  # how the library reports a full disk
 _AGAIN = "Train the model again: alignlens train, or run the pipeline again."
 _METADATA_KEY = "alignlens"  # one key only: the order of several would change from write to write
 
@@ -74,7 +74,7 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], about: Mapping
 
 
 def load_tensors(path: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors and the plain data of a file; a damaged or foreign file is an error in one line."""
+    """Returns the tensors and the plain data of a file; raises for a damaged or foreign file."""
     path = Path(path)
     try:
         with safe_open(path, framework="pt") as file:
@@ -118,7 +118,7 @@ def load_model(folder: Path | str, weights: str = "weights") -> tuple[Seq2Seq, M
     if not path.is_file():
         known = sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.safetensors"))
         raise InputError("no such checkpoint.", path, advice=f"The folder has: {', '.join(known) or 'none'}.")
-    verify_member(folder, f"{weights}.safetensors")  # It checks itself, but not that it is this model's.
+    verify_member(folder, f"{weights}.safetensors")  # Its own checksum does not say whose it is.
     put_weights(model, load_tensors(path)[0], path)
     return model.eval(), spec
 

@@ -176,7 +176,7 @@ class Seq2Seq(nn.Module, ABC):
         """Reads one more token per row (rows, 1, dim); returns its position of ``decode``, and the next state."""
 
     def at_update(self, update: int) -> None:
-        """Is told the number of every update of a training before it is made.
+        """Takes the number of every training update before it is made.
 
         A model that changes along its training keeps it in a parameter without gradient, so that it is saved.
         """

@@ -40,7 +40,7 @@ class ForeignModel:
 
 
 class Described(NamedTuple):
-    """What a model is, before its weights are read."""
+    """A model as described by its configuration, before its weights are read."""
 
     settings: TransformerSettings
     source_begin: bool
@@ -54,7 +54,7 @@ class Family(NamedTuple):
     source_begin: bool
 
 
-#: By what they call themselves.
+#: By their name in ``config.json``.
 FAMILIES = {
     "marian": Family(marian_settings, source_begin=False),
     "bart": Family(bart_settings, source_begin=True),
@@ -69,7 +69,7 @@ def folder_of(name: str) -> str:
 
 
 def described(folder: Path) -> Described:
-    """Returns what the model of a folder on this machine is; what cannot be used is an error in one line."""
+    """Returns what the model of a folder on this machine is; raises if it cannot be used."""
     path = folder / CONFIG
     config = read_json(path, "Give a complete model folder of the Hugging Face hub.")
     family = config.get("model_type")

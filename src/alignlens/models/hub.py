@@ -13,11 +13,11 @@ from alignlens.models.families.folder import Imported
 from alignlens.models.families.languages import parted
 from alignlens.models.families.registry import FAMILIES
 
-#: What is read of a repository; never code.
+#: The files that are read from a repository; never code.
 _WANTED = ("*.json", "*.spm", "*.model", "merges.txt", "*.safetensors", "pytorch_model.bin")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _GIVE = "Give the folder that alignlens train wrote, a folder of the Hugging Face hub, or a name such as org/model."
-#: Families of translation models that can be read, by what they call themselves.
+#: Families of translation models that can be read, by their name in ``config.json``.
 SUPPORTED = tuple(FAMILIES)
 
 
@@ -32,7 +32,7 @@ def is_foreign(folder: Path | str) -> bool:
 def load_foreign(name: Path | str) -> tuple[Imported, Path]:
     """Returns the model that a name stands for, and its folder.
 
-    Behind a name may stand the languages of source and target, ``#en-fr``, in the codes of the model.
+    The languages of source and target may follow the name, as ``#en-fr``, in the model's codes.
     """
     folder, languages = parted(name)
     folder = foreign_folder(folder)
@@ -64,7 +64,7 @@ def _fetched(name: str) -> Path:
         raise InputError("no such folder, and huggingface_hub is not installed.", name, advice=_GIVE) from None
     wanted = list(_WANTED)
     try:
-        # What was fetched once is read without asking the hub for news.
+        # Once fetched, a model is read from the cache without asking the hub for updates.
         with suppress(LocalEntryNotFoundError):
             return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=True))
         return Path(snapshot_download(name, allow_patterns=wanted))

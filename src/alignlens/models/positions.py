@@ -46,7 +46,7 @@ class LearnedPositions(nn.Module):
 
 
 class Entry(nn.Module):
-    """The way of token vectors into encoder or decoder."""
+    """The entry of token vectors into encoder or decoder."""
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()

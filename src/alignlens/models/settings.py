@@ -1,4 +1,4 @@
-"""The architectures: what each can be told, what it is called, and where its model is.
+"""The architectures: their settings, names, and where their models are.
 
 Plain data, so that reading a configuration loads no tensor library. One entry of ``ARCHITECTURES`` is an architecture:
 the schema of its settings, training and decoding know it from there. Counted work stands in
@@ -197,7 +197,7 @@ class FconvSettings(ArchitectureSettings):
 class BagOfWordsSettings(ArchitectureSettings):
     """The proxy of Snell et al. 2021: the mean of the source vectors, and an output layer."""
 
-    # Nothing that it could be told: it has no layers, and no vectors of target tokens.
+    # No settings of its own: it has no layers, and no vectors of target tokens.
     encoder_layers: int = 1
     decoder_layers: int = 1
     embeddings: Sharing = "separate"
@@ -210,7 +210,7 @@ class Architecture:
     label: str  # for people
     settings: type[ArchitectureSettings]
     model: Callable[[], Callable[[Any, int, int], Seq2Seq]]
-    extends: str | None = None  # another one, of which it has all settings and weights, and some more
+    extends: str | None = None  # another architecture whose settings and weights it extends
     has_masks: bool = False  # of its attention to the source
 
 

@@ -1,1 +1,1 @@
-"""Which scores of two models together make the best alignment: the search for them, the file, and their use."""
+"""Recipes: which scores of two models give the best alignment together; the search, the file, and its use."""

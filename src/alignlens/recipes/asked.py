@@ -1,4 +1,4 @@
-"""A model of one direction, asked for shares of words."""
+"""A model of one direction that gives shares of words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """A trained model and how it is asked."""
+    """A trained model and how it is run."""
 
     trained: TrainedModel
     tokens: int  # most padded tokens of a batch

@@ -32,7 +32,7 @@ SIDES = ("forward", "reverse")
 
 
 class Taken(NamedTuple):
-    """A component that was taken in, and how good everything so far is with it."""
+    """A chosen component, and how good the components so far are together."""
 
     side: str
     method: str
@@ -43,7 +43,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A recipe, and how it came about."""
+    """A recipe, and the steps that led to it."""
 
     recipe: AlignmentRecipe
     taken: list[Taken]
@@ -51,7 +51,7 @@ class Calibrated:
 
 
 def candidates_of(trained: TrainedModel, more: Sequence[Method] = ()) -> list[Method]:
-    """Returns what a model is asked: every layer and head of attention, at both steps, and whatever else is wanted."""
+    """Returns the candidates of a model: every layer and head of attention, at both steps, and further methods."""
     check_architectures(more, [trained.spec.architecture])
     heads = [
         method("attention", {"layer": layer, "head": head, "step": step})
@@ -93,7 +93,7 @@ class Calibration:
         thresholds: Sequence[float],
         advance: Callable[[int], None] | None = None,
     ) -> Calibrated:
-        """Returns the recipe that is found among the methods of every model.
+        """Returns the best recipe from the methods of every model.
 
         Without ``gold`` two models must agree; with it the AER of the links counts, at the best of the thresholds.
         """
@@ -138,7 +138,7 @@ def _error_rate(sides: Sequence[Candidates], gold: Gold, thresholds: Sequence[fl
 
 
 class _Judged(NamedTuple):
-    """Everything that can be said of shares, whichever of it the search has looked at."""
+    """All measures of shares, whichever of them the search uses."""
 
     sides: Sequence[Candidates]
     agreement: Agreement | None

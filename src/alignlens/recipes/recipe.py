@@ -1,4 +1,4 @@
-"""A recipe: which scores of which models are added up, and what makes links of them; plain data and its file."""
+"""A recipe: which scores of which models are added up, and how they become links; plain data and its file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT: Literal[1] = 1
 #: One direction alone: the best source word of every target word.
 BEST = "argmax"
 DEFAULT_THRESHOLD = 0.15
-#: What is tried where gold links can tell.
+#: Thresholds that are tried if there are gold links.
 THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 _MOST_COMPONENTS = 1000
 _AGAIN = "Make a recipe: alignlens calibrate."
@@ -43,7 +43,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Part:
-    """What is asked of the model of one direction."""
+    """The methods of the model of one direction."""
 
     model: str = setting(REQUIRED, "SHA-256 of its weights and subwords.", **_SHA256)
     components: tuple[Component, ...] = setting(
@@ -85,7 +85,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class AlignmentRecipe:
-    """How links are made of the scores of one or two models."""
+    """How the scores of one or two models become links."""
 
     format: Literal[1] = setting(REQUIRED, "Version of this format.")
     forward: Part = setting(REQUIRED, "The model that reads the source.")

@@ -1,8 +1,8 @@
 """The search for components: the best pair of candidates first, then whatever helps most, as long as anything does.
 
-What is good is said by a judge. ``Agreement`` needs nobody's word: the F1 of the best source words of all target words
-by the forward direction, and the best target words of all source words by the reverse one. ``ErrorRate`` asks gold
-links about the links that a recipe would give.
+A judge says what is good. ``Agreement`` needs no gold links: the F1 of the best source words of all target words
+by the forward direction, and the best target words of all source words by the reverse one. ``ErrorRate`` compares
+the links of a recipe with gold links.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Table = NDArray[np.float64]
 
-#: What a component must add to agreement, or take from AER as a share, to be taken in.
+#: How much a component must add to agreement, or take off the AER (as a share), to be chosen.
 GAIN = 0.002
 #: Candidates of a side that may be added to the first.
 POOL = 16
@@ -42,7 +42,7 @@ class Candidates:
 
 
 class Judge(Protocol):
-    """Says how good shares of all directions together are: the larger the better."""
+    """Judges how good shares of all directions are together: the larger the better."""
 
     def table(self) -> Table:
         """Returns the score of every candidate, or of every pair of candidates of two directions."""

@@ -1,1 +1,1 @@
-"""What stands in a results folder: where everything is, which of it belongs to a configuration, and what it says."""
+"""A results folder: where everything is, which files belong to a configuration, and how to read them."""

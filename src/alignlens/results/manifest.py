@@ -1,7 +1,7 @@
-"""What a study or a report may read: the files of one configuration, and how they were made.
+"""Manifests: the files of one configuration that a study or report may read, and how they were made.
 
-A results folder keeps what earlier configurations made. Nobody looks around in it: the plan writes a manifest, and what
-the manifest does not name does not exist.
+A results folder keeps what earlier configurations made. So nothing searches it: the plan writes a manifest, and files
+that the manifest does not list do not exist.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Manifest:
     interval: Mapping[str, Any] = field(default_factory=dict)
     """Level, samples and seed; empty for those that the files state."""
     everything: bool = False
-    """Whether whatever there is counts: then nothing is known to be missing."""
+    """Whether every file found counts; then nothing is known to be missing."""
 
     @classmethod
     def whole(cls, root: Path, protocol: Protocol | None = None) -> Manifest:
@@ -56,7 +56,7 @@ class Manifest:
 
     @classmethod
     def of(cls, root: Path, reader: str, file: Path | None = None) -> Manifest:
-        """Returns what a study or the report reads: what ``file`` says, or else what the pipeline has written for it.
+        """Returns the manifest of a study or the report: ``file``, or else the one that the pipeline wrote for it.
 
         Without either, everything below ``root`` counts.
         """
@@ -81,9 +81,9 @@ class Manifest:
             return made
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what ``read`` reads back."""
+        """Returns plain data that ``read`` reads back."""
         content = {"protocol": asdict(self.protocol), "interval": dict(self.interval), "files": list(self.files)}
-        # Snakemake writes the file, without one of our checksums beside it.
+        # Snakemake writes the file, so it has none of our checksums beside it.
         return {**content, "sha256": sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
     def find(self, pattern: PathPattern) -> list[tuple[Path, dict[str, str]]]:

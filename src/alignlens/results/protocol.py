@@ -1,4 +1,4 @@
-"""What results are called in tables: architectures, links, test sets; and the noise of the tables."""
+"""Names in tables: architectures, links, test sets; and the noise of the tables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def published_pair(pair: tuple[str, str], sentences: int) -> str | None:
 
 
 def interval_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns level, samples and seed of the interval that a file tells; nothing if it does not tell all three."""
+    """Returns level, samples and seed of the interval in a file; empty if one of them is missing."""
     found = values.mapping(content, "interval") if "interval" in content else {}
     if not {"level", "samples", "seed"} <= found.keys():
         return {}

@@ -1,4 +1,4 @@
-"""The one reader of scores: what metrics files say of models and aligners."""
+"""The one reader of scores: the metrics files of models and aligners."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NATURAL = re.compile("[0-9]{1,18}")
 
 
 def read_results(manifest: Manifest) -> Results:
-    """Returns the scores of a manifest; what is not there is missing, what is damaged an InputError."""
+    """Returns the scores of a manifest; absent files count as missing; raises ``InputError`` for damaged ones."""
     aligners = [read_aligner(path) for path, _ in manifest.find(ALIGNER_METRICS)]
     intervals = [run.interval for run in aligners]
     datasets = {run.id.dataset: ScoredDataset(run.id.dataset, run.pair, run.sentences) for run in reversed(aligners)}
@@ -59,7 +59,7 @@ def read_results(manifest: Manifest) -> Results:
 
 
 def read_aligner(path: Path) -> ScoredAligner:
-    """Returns the content of an aligner's metrics file; what is missing or no number is an error with its name."""
+    """Returns the content of an aligner's metrics file; raises if a value is missing or not a number."""
     content = read_json(path, _ADVICE)
     with taking(path, _ADVICE):
         names = AlignerId(*(values.name(content, name) for name in ("dataset", "aligner", "text", "size")))
@@ -97,7 +97,7 @@ def _attributed(content: dict[str, Any], file: SentenceFile) -> AttributedModel:
     scores: dict[tuple[str, str, str], list[Score]] = {}
     for place, row in enumerate(values.mappings(content, "rows")):
         method, extraction, links = (values.text(row, name) for name in ("method", "extraction", "links"))
-        parse(method)  # a name that nobody knows is damage
+        parse(method)  # an unknown name means damage
         found = scores.setdefault((without_noise_seed(method), extraction, links), [])
         found.append(_score(row, SentenceRow(file, place)))
     return AttributedModel(

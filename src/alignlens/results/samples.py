@@ -1,4 +1,4 @@
-"""The sentences behind a row of scores, and what the row is on resampled text."""
+"""The sentences behind a row of scores, and the row's values on resampled text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SentenceFile:
         return found
 
     def refused(self, row: int) -> InputError:
-        """Returns the error for a row whose sentences do not give what the metrics file says."""
+        """Returns the error for a row whose sentences do not add up to the metrics file."""
         problem = f"has other counts for {self.names[row]} than {self.metrics.name} beside it."
         return InputError(problem, self.metrics.with_name(FILE), advice=_ADVICE)
 
@@ -73,14 +73,14 @@ class SentenceRow:
 
 
 class Samples:
-    """Rows of scores as numbers that know how much they vary."""
+    """Rows of scores as numbers with their uncertainty."""
 
     def __init__(self, draws: Draws) -> None:
         self.draws = draws
         self._known: dict[tuple[SentenceRow, str], Sampled] = {}
 
     def error_rate(self, scores: Iterable[Score]) -> Sampled | None:
-        """Returns the error rate of a row, the mean over the seeds of its noise; None where nobody measured it."""
+        """Returns the error rate of a row, the mean over the seeds of its noise; None if it was not measured."""
         return _mean(self._once(score, "aer", self._error_rate) for score in scores if not math.isnan(score.aer))
 
     def entropy(self, scores: Iterable[Score]) -> Sampled | None:

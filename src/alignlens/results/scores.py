@@ -1,4 +1,4 @@
-"""What results have to say: the scores of attributed models and of word aligners, by name."""
+"""Results: the scores of attributed models and of word aligners, by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CauseScore:
 
 @dataclass(frozen=True)
 class Score:
-    """One row of a metrics file: percentages, and the mean entropy of soft rows; nan where nobody measured."""
+    """One row of a metrics file: percentages, and the mean entropy of soft rows; nan if not measured."""
 
     links: str
     kind: str
@@ -44,7 +44,7 @@ class Score:
     sure: int
     possible: int
     sentences: SentenceRow
-    """What was counted sentence by sentence."""
+    """Counts by sentence."""
     entropy: float = math.nan
     noise_seed: int = 1
     score_mean: float = math.nan

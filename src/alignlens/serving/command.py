@@ -1,6 +1,6 @@
-"""How ``mlflow server`` is run here: what it is told, whom it answers, and whether its port is free.
+"""How ``mlflow server`` is run: its command line, whom it answers, and whether its port is free.
 
-Nothing that may hold a password is an argument: everybody on the machine can list those.
+Nothing that may hold a password is an argument, since everybody on the machine can list those.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def port_number(text: str) -> int:
-    """Returns the port that an option names."""
+    """Returns the port given by an option."""
     if _PORT.fullmatch(text) is None or not 1 <= int(text) <= _LAST_PORT:
         raise ConfigError(f"--port {text!r}: not a port. Give a whole number from 1 to {_LAST_PORT}.")
     return int(text)
 
 
 def is_machine(name: str) -> bool:
-    """Tells whether ``name`` can be the name of a machine."""
+    """Returns whether ``name`` is a valid host name."""
     return len(name) <= _MACHINE_CHARACTERS and _MACHINE.fullmatch(name) is not None
 
 
@@ -47,7 +47,7 @@ def check_host(host: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tells whether only this machine can reach what listens on ``host``."""
+    """Returns whether ``host`` can only be reached from this machine."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_of(host: str, port: int) -> str:
-    """Returns the address that a browser takes."""
+    """Returns the address to open in a browser."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -94,7 +94,7 @@ def guests(names: Sequence[str], port: int) -> dict[str, str]:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raises if nothing of ours could listen there."""
+    """Raises unless a server could listen there."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(found[0], socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""Processes that outlive the command that starts them; by number and start time they are told from those of others."""
+"""Processes that outlive the command that starts them, identified by number and start time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The log with its output."""
         return self.folder / f"{self.name}.log"
 
     @property
@@ -63,7 +63,7 @@ class Daemon:
         self._record([child.pid])
 
     def record_children(self) -> None:
-        """Notes the processes it has started as well: should it be killed, they would stay and keep its port."""
+        """Also notes the processes it has started: if it is killed, they stay and keep its port."""
         leader = self.pid
         if leader is not None:
             self._record([leader, *sorted(_group(leader) - {leader})])
@@ -110,7 +110,7 @@ class Daemon:
 
 
 def privileges(user: str | None) -> dict[str, Any]:
-    """Returns what ``subprocess`` must be told to run a program as ``user``."""
+    """Returns the arguments for ``subprocess`` to run a program as ``user``."""
     return {} if user is None else {"user": user, "group": user, "extra_groups": []}
 
 

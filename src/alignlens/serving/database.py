@@ -1,6 +1,6 @@
 """A PostgreSQL of our own: one folder, one Unix socket in it, no network.
 
-The socket stands in a folder that nobody else may enter, which is why it asks for no password.
+The socket is in a folder that nobody else may enter, so it needs no password.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from alignlens.serving.daemons import Daemon, privileges
 
 _USER, _NAME = "alignlens", "mlflow"
 _SYSTEM_USER = "postgres"
-_SOCKET_BYTES = 107  # what the kernel allows for the path of a socket
+_SOCKET_BYTES = 107  # the kernel's limit for the path of a socket
 _START_SECONDS = 60.0
 _GLANCE_SECONDS = 0.2
 _DEBIAN = Path("/usr/lib/postgresql")
@@ -63,7 +63,7 @@ class Database:
         while not self._answers(programs):
             if time.monotonic() > until:
                 raise ToolError(f"PostgreSQL does not start ({self.daemon.last_words()}). See {self.daemon.log}.")
-            # Also after a try that failed: the processes of a killed one need a moment to leave.
+            # Also after a failed attempt: the processes of a killed server need a moment to end.
             if self.daemon.pid is None:
                 self._start(programs)
             time.sleep(_GLANCE_SECONDS)

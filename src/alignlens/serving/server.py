@@ -1,6 +1,6 @@
-"""An MLflow server of our own, with PostgreSQL behind it and files handed out by itself: up, status, down.
+"""An MLflow server of our own, with PostgreSQL behind it, that also serves files: up, status, down.
 
-Everything stands in one private folder. Passwords come from the environment and are written nowhere by us; MLflow
+Everything is in one private folder. Passwords come from the environment and are written nowhere by us; MLflow
 keeps hashes of those of its users in ``basic_auth.db`` there.
 """
 
@@ -70,7 +70,7 @@ class ServerSettings:
             raise TypeError
 
     def check(self) -> None:
-        """Raises for a server that nobody could reach, or that strangers could use."""
+        """Raises for a server that would be unreachable, or open to strangers."""
         check_host(self.host)
         if not is_loopback(self.host):
             if not self.auth:
@@ -106,7 +106,7 @@ class Server:
                 raise ConfigError(f"{running.url}: already runs with other options. First run: alignlens server down.")
             self.database.up()
             self._serve(settings)
-            if self.daemon.pid is None:  # it was about to die when we came, and its child answered for it
+            if self.daemon.pid is None:  # it was about to die, and its child answered in its place
                 self._serve(settings)
 
     def down(self) -> bool:
@@ -134,7 +134,7 @@ class Server:
         return settings
 
     def answers(self) -> bool:
-        """Tells whether server and database live and the server talks."""
+        """Returns whether server and database are alive and the server answers."""
         running = self.running()
         return running is not None and self.database.daemon.pid is not None and _is_healthy(running)
 
@@ -155,7 +155,7 @@ class Server:
 
     def _serve(self, settings: ServerSettings) -> None:
         if self.daemon.pid is None:
-            self.daemon.end(signal.SIGTERM)  # what a killed one has left
+            self.daemon.end(signal.SIGTERM)  # left by a killed server
             check_free(settings.host, settings.port)
             write_json(self._settings, asdict(settings))
             self._start(settings)

@@ -1,7 +1,7 @@
 """Byte-level BPE, the pieces of GPT-2 and BART: any text is spelled exactly, without normalisation.
 
 Its pieces are bytes and may end within a character. As pieces of ours they begin with the mark where theirs begin with
-a space, and what is no text, or could be taken for something else, is written as bytes (``<0xE6><0xBC>``).
+a space, and anything that is not text, or is ambiguous, is written as bytes (``<0xE6><0xBC>``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ByteLevelSegmenter(Segmenter):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Returns the segmenter that ``save`` wrote."""
+        """Returns the segmenter saved by ``save``."""
         content = read_json(path, _ADVICE)
         with taking(path, _ADVICE):
             return cls([str(token) for token in content["tokens"]], content["merges"], path)
@@ -56,7 +56,7 @@ class ByteLevelSegmenter(Segmenter):
 
 
 def read_merges(folder: Path) -> tuple[dict[str, int], list[Sequence[str]], Path]:
-    """Returns the numbers of all tokens of a folder, what is merged, best first, and the file that says so."""
+    """Returns the numbers of all tokens of a folder, the merges, best first, and the file that they come from."""
     path, merges = folder / "vocab.json", folder / "merges.txt"
     if path.is_file() and merges.is_file():
         row_of = read_json(path, _ADVICE)

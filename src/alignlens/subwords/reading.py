@@ -1,4 +1,4 @@
-"""What splits the text of a model folder: a SentencePiece model of ours, or whatever came with a model from elsewhere.
+"""The segmenter of a model folder: a SentencePiece model of ours, or that of a model from elsewhere.
 
 The latter has the pieces of its ids in a file beside it.
 """
@@ -22,7 +22,7 @@ _IMPORT = "Import the model again: alignlens model import."
 
 
 def vocabulary_beside(path: Path) -> Path:
-    """Returns where the pieces of a subword model stand, if it is one from elsewhere."""
+    """Returns the file with the pieces of a subword model, if it is from elsewhere."""
     return path.with_name(f"{path.stem}.vocabulary.json")
 
 

@@ -109,7 +109,7 @@ def check_special_ids(segmenter: Segmenter, path: Path | str) -> None:
 
 
 def _check_lengths(lines: Sequence[str], name: Path | str) -> None:
-    """Raises for a line that SentencePiece would leave out of the training text without a word."""
+    """Raises for a line that SentencePiece would silently leave out of the training text."""
     for number, line in enumerate(lines, start=1):
         # No character has more than four bytes; only long lines are worth encoding.
         if 4 * len(line) > _LONGEST_LINE_BYTES and (size := len(line.encode())) > _LONGEST_LINE_BYTES:

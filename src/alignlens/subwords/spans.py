@@ -113,7 +113,7 @@ class Segmenter:
 
     def __init__(self, processor: Any, path: Path) -> None:
         self.path = path
-        self.checksum = sha256_of(path)  # what a token store names the model by that made it
+        self.checksum = sha256_of(path)  # the identity of the model in token stores
         self.dummy_prefix: bool = processor.encode("a", out_type=str)[0].startswith(MARK)
         # From here on marks are ours to place: a space before a text gives one, nothing else does.
         processor.override_normalizer_spec(add_dummy_prefix=False, remove_extra_whitespaces=False)
@@ -131,7 +131,7 @@ class Segmenter:
             raise InputError("no such model.", path, advice=_TRAIN)
         verify(path)
         if not _is_sealed(path):
-            # The library believes what it reads: only what was written here may crash nobody.
+            # The library does not check what it reads, so files without our checksum are loaded in a child process.
             in_child(lambda: cls._loaded(path)._try(), f"{path}: loading this SentencePiece model", _TRAIN, silent=True)
         return cls._loaded(path)
 
@@ -143,7 +143,7 @@ class Segmenter:
             raise InputError("damaged, or not a SentencePiece model.", path, advice=_TRAIN) from None
 
     def _try(self) -> None:
-        """Uses every piece once."""
+        """Yields every piece once."""
         for piece in self._vocabulary:
             self._processor.encode(piece)
 

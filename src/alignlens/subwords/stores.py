@@ -32,7 +32,7 @@ def check_subwords(store: TokenStore, segmenter: Segmenter) -> None:
 
 
 def opened(stack: ExitStack, path: Path) -> TextIO:
-    """Returns a file to write, which appears under its name when the stack ends without an error."""
+    """Returns a file opened for writing; it appears under its name when the stack ends without an error."""
     # Always sealed: pieces that lost a word mark are other words, and nothing else would tell.
     temporary = stack.enter_context(atomic_path(path, seal="always"))
     return stack.enter_context(temporary.open("w", encoding="utf-8", newline="\n"))

@@ -1,7 +1,7 @@
 """Pieces of models from elsewhere: a SentencePiece model that may change text, and a vocabulary apart from it.
 
 Our own subword models spell every word exactly. Others normalise characters, lack some, and number their pieces in a
-file of its own. Words are still what stands between spaces, and each is spelled by itself, so that pieces belong to
+separate file. Words are still what stands between spaces, and each is spelled by itself, so that pieces belong to
 words exactly: the first piece of a word, and no other, starts with the mark. A word that the model splits in two is
 spelled without the space, and one that it drops is one unknown piece.
 """

@@ -75,7 +75,7 @@ class Collected:
         return [number for number, found in enumerate(self.kinds) if found == kind][: self._settings.collect]
 
     def summary(self) -> dict[str, Any]:
-        """Returns what is written about them; a training succeeds if it ends above the threshold of good heads."""
+        """Returns their results as plain data; a training succeeds if it ends above the threshold of good heads."""
         successes = sum(curve[-1] > self._settings.good_above for curve in self.accuracy)
         kinds = {kind: self.kinds.count(kind) for kind in ("good", "bad", "rejected")}
         return {"trials": len(self.accuracy), "successes": successes, **kinds, "accuracy": self.accuracy}
@@ -103,7 +103,7 @@ def _collect(settings: HeadsSettings, heads: Heads, room: Classroom) -> Collecte
     lesson = CopyLesson(CopyTask("permutation", settings), model_settings(settings, settings.variant))
     while not collected.complete:
         first = len(collected.kinds)
-        # So many are needed at least; later rounds try as many as might be missing.
+        # The least number needed; later rounds try as many as might be missing.
         round_size = settings.collect if first else 2 * settings.collect
         numbers = range(first, min(first + round_size, settings.most_heads))
         trainees = [
@@ -119,7 +119,7 @@ def _collect(settings: HeadsSettings, heads: Heads, room: Classroom) -> Collecte
 
 
 def draws(settings: HeadsSettings, collected: Collected, scenario: str) -> list[list[int]]:
-    """Returns the seeds of the heads of every draw; none, and a word about it, where too few were found."""
+    """Returns the seeds of the heads of every draw; none, with a warning, if there are too few."""
     random = np.random.default_rng([settings.initial_seed, SCENARIOS.index(scenario)])
     needed = {"all_bad": {"bad": settings.heads}, "one_good": {"good": 1, "bad": settings.heads - 1}, "random": {}}
     pools: Mapping[str, tuple[list[int], int]] = {

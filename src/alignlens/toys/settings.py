@@ -1,4 +1,4 @@
-"""What the toy tasks can be told: one dataclass per task, whose defaults are the sizes of Snell et al. 2021.
+"""Settings of the toy tasks: one dataclass per task, whose defaults are the sizes of Snell et al. 2021.
 
 Plain data, so that reading a configuration loads no tensor library.
 """
@@ -24,7 +24,7 @@ _MEMORY = Limits(1, 10_000), "all models of a batch must fit in memory"
 _SHARE = Limits(0, 1)
 # Gates of one position that stay in the cache of a core: more models at once would wait for memory.
 _GATES_AT_ONCE = 131_072
-# A training that has one group alone would leave the second core idle.
+# A training with only one group would leave the second core idle.
 _LEAST_GROUPS = 2
 
 
@@ -50,7 +50,7 @@ class ToySettings:
         return self.words
 
     def check(self) -> None:
-        """Raises for settings that do not go together."""
+        """Raises for settings that contradict each other."""
 
     def evaluated(self) -> list[int]:
         """Returns the steps after which models are evaluated: before the first, every so many, and after the last."""

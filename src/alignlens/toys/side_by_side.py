@@ -1,7 +1,7 @@
 """Trainings that run side by side: groups of them are one batched model each, and threads share the groups.
 
-No training knows another: samples come from its own seed and the number of the step, and no operation mixes two
-models. A group keeps its state in a file of the work folder, so that the same command goes on wherever it stopped.
+Trainings are independent: samples come from their own seed and the number of the step, and no operation mixes two
+models. A group keeps its state in a file of the work folder, so that the same command continues where it stopped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Stacked(Protocol):
 
 
 class Lesson(Protocol):
-    """What the trainings of a stage have in common."""
+    """The common part of the trainings of a stage."""
 
     measures: tuple[str, ...]
 
@@ -95,7 +95,7 @@ class Group:
         return len(self.curves[self._lesson.measures[0]][0])
 
     def train(self, stopped: Callable[[], bool], advance: Callable[[int], None]) -> None:
-        """Trains from where the group is to the end, or until ``stopped``; ``advance`` hears of every update."""
+        """Trains from where the group is to the end, or until ``stopped``; ``advance`` is called after every update."""
         tensors = self._resume()
         advance(self.step * len(self._trainees))
         if self.finished:
@@ -225,7 +225,7 @@ class Classroom:
                 try:
                     group.train(stopped, self._tell)
                 except BaseException:
-                    broken.set()  # The others save what they have.
+                    broken.set()  # The other groups save their state.
                     raise
 
             with ThreadPoolExecutor(min(self._threads, len(groups))) as pool:

@@ -1,4 +1,4 @@
-"""From the settings of a toy task to what is written about it."""
+"""From the settings of a toy task to its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIRECTIONS = {"one_direction": 1, "two_directions": 2}
 def run_task(
     task: str, settings: ToySettings, work: Path, threads: int, advance: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Returns curves and settings of a task; ``advance`` hears of updates as they are made."""
+    """Returns curves and settings of a task; ``advance`` is called as updates are made."""
     common = {"task": task, "settings": written(settings), "steps": settings.evaluated()}
     with Classroom.opened(work, {"task": task, "settings": written(settings)}, threads, advance) as room:
         if isinstance(settings, HeadsSettings):

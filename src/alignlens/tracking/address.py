@@ -1,4 +1,4 @@
-"""Where the MLflow store is, whether it can be reached, and whose turn it is to write. Needs no MLflow."""
+"""Where the MLflow store is, whether it can be reached, and who may write now. Needs no MLflow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HALF = 100  # characters
 
 
 class Address:
-    """The tracking URI, taken apart; printing it never shows a password."""
+    """The parsed tracking URI; printing it never shows a password."""
 
     def __init__(self, uri: str, artifacts: Path | None = None) -> None:
         """``artifacts`` holds the files of a database without a server; a SQLite file has them beside itself."""
@@ -109,7 +109,7 @@ class Address:
             raise ToolError(f"{self}: not usable ({self.hide(str(reason))}).") from None
 
     def _check_sqlite(self, database: Path, thorough: bool) -> None:
-        import sqlite3  # both only where there is something to write
+        import sqlite3  # both only if there is something to write
 
         from alignlens.tracking.renewal import ADVICE, check_file, is_damage
 
@@ -122,7 +122,7 @@ class Address:
             raise ToolError(f"{self}: not usable ({reason}). {ADVICE}") from None
 
     def _check_server(self) -> None:
-        import http.client  # slow to load, all of them, and a job that only names its store needs none
+        import http.client  # slow to load, and a job that only names its store needs none of them
         import ssl
         import urllib.error
         import urllib.request

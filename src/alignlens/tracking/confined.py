@@ -28,7 +28,7 @@ def open_regular(path: Path | str, folder: int | None = None, follow: bool = Tru
     _require_regular(os.stat(path, dir_fd=folder, follow_symlinks=follow), path)
     descriptor = os.open(path, _FLAGS | (0 if follow else os.O_NOFOLLOW), dir_fd=folder)
     try:
-        _require_regular(os.fstat(descriptor), path)  # somebody may have changed it in between
+        _require_regular(os.fstat(descriptor), path)  # it may have been changed in between
     except OSError:
         os.close(descriptor)
         raise
@@ -40,7 +40,7 @@ def open_below(root: Path, path: Path) -> IO[bytes]:
 
     The true path is walked folder by folder without following links, so that nobody can put one there meanwhile.
     """
-    # Not Path.resolve, for which a circle of links is no OSError.
+    # Not Path.resolve, which raises no OSError for a loop of links.
     top, true = (Path(os.path.realpath(place, strict=True)) for place in (root, path))
     if not true.is_relative_to(top) or true == top:
         raise OutsideError(errno.EXDEV, "lies outside the results folder", str(path))

@@ -1,4 +1,4 @@
-"""One line of a journal: what may stand in it. Standard library only.
+"""One line of a journal: what it may contain. Standard library only.
 
 A journal may come from anybody, say in a copied results folder, and what it says ends up in paths, filters, terminals
 and databases. So a line is checked once, here, by type and range, before anything else sees it.
@@ -20,7 +20,7 @@ LINE_CHARACTERS = 1000
 """The longest name of a run, a group or a value."""
 ERROR_CHARACTERS = 20_000
 
-_LINE_BYTES = 1_000_000  # ours have at most some thousands
+_LINE_BYTES = 1_000_000  # ours have a few thousand at most
 _DEEPEST = 20
 _MOST_ENTRIES = 10_000
 _PATH_CHARACTERS = 4096
@@ -35,11 +35,11 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 _EXPERIMENT = re.compile(r"\w[\w .-]{0,99}")  # it becomes the name of a folder
 _FOLDER = re.compile(r"(\w[\w .-]{0,99}(/\w[\w .-]{0,99}){0,7})?")
 _PROCESS = re.compile("[0-9]{0,20}")
-_RESERVED = ("alignlens.", "mlflow.")  # how the tracker and we find our way; a job's own tags have plain names
+_RESERVED = ("alignlens.", "mlflow.")  # reserved for the tracker and for us; a job's own tags have plain names
 
 
 class MalformedError(ValueError):
-    """A line that is none of ours; the text says why in our own words, never in the line's."""
+    """A line that is not a valid event; the message says why without quoting the line."""
 
 
 def is_line(value: object, longest: int = LINE_CHARACTERS) -> bool:

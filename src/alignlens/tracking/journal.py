@@ -55,7 +55,7 @@ def _plain(value: object) -> object:
 
 
 def run_key(experiment: str, identity: Mapping[str, Any]) -> str:
-    """Returns the name by which a job is known for ever: a hash of what it is, not of when it ran."""
+    """Returns the permanent key of a job: a hash of what it is, not of when it ran."""
     text = canonical({"experiment": experiment, "identity": dict(identity)})
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:_KEY_LENGTH]
 
@@ -131,7 +131,7 @@ class Journal:
         self._open = True
         if self.path is not None:
             try:
-                place = Path(os.path.realpath(self.path))  # A symlink keeps pointing.
+                place = Path(os.path.realpath(self.path))  # A symlink stays a symlink.
                 place.parent.mkdir(parents=True, exist_ok=True)
                 # A new file, not the old one emptied: a job that outlived its killed workflow may still write there.
                 if place.is_file():
@@ -151,7 +151,7 @@ class Journal:
             for run in self._runs.values():
                 run.end(status, text, usage)
         except InputError:
-            if error is None:  # otherwise the job's own error is the one to tell
+            if error is None:  # otherwise the job's own error takes precedence
                 raise
         finally:
             self._open = False
@@ -195,7 +195,7 @@ class Journal:
         return run
 
     def show_live(self, uri: str) -> None:
-        """Starts the side process now: for a job that only finds out on the way that it takes long."""
+        """Starts the side process now, for a job that only later turns out to take long."""
         if self.path is not None:
             start_live(self.path, uri)
 

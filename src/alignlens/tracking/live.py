@@ -1,6 +1,6 @@
 """The side process that reads the journal of a running job and streams it to the tracker.
 
-The job starts it (``alignlens.tracking.watch``) and forgets it. It runs with low priority and never speaks; if the
+The job starts it (``alignlens.tracking.watch``) and forgets it. It runs with low priority and prints nothing; if the
 tracker fails it gives up, and ``alignlens track sync`` makes the store complete later.
 """
 
@@ -34,7 +34,7 @@ def stream(journal: Path, uri: str, parent: int, every: float, results: Path | N
 
     store = Store(uri, results)
     failures = 0
-    share = 0.0  # the first round loads MLflow, which is no measure for the others
+    share = 0.0  # the first round loads MLflow, so its time says nothing about the others
     while True:
         try:
             size = _size(journal)

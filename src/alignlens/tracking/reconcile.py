@@ -1,7 +1,7 @@
-"""What must change in a tracker so that it says what the journals say. Decides; ``store`` talks to MLflow.
+"""What must change in a tracker so that it agrees with the journals. This decides; ``store`` talks to MLflow.
 
-One tracker run per key. A run whose journal says nothing new is left alone; one that is still being written is
-continued in place; anything else is replaced. Doing it twice changes nothing.
+One tracker run per key. A run whose journal has nothing new is left alone; one that is still being written is
+continued in place; any other is replaced. Doing it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _TAG_CHARACTERS = 8000
 
 
 class RefusedError(ToolError):
-    """The tracker works but does not take this run."""
+    """The tracker works but rejects this run."""
 
 
 @dataclass
 class SyncResult:
-    """What a sync did. ``reached`` is false if the store could not be used; nothing is lost, sync again."""
+    """The result of a sync. ``reached`` is false if the store could not be used; nothing is lost, sync again."""
 
     created: int = 0
     replaced: int = 0
@@ -51,7 +51,7 @@ class SyncResult:
 
     @property
     def complete(self) -> bool:
-        """Tells whether the store now shows everything the journals say."""
+        """Returns whether the store now has everything in the journals."""
         return self.reached and not self.problems
 
     @property
@@ -130,14 +130,14 @@ class Reconciliation:
 
     @contextmanager
     def _refusals(self, records: list[RunRecord]) -> Iterator[None]:
-        """Notes for every record of the block that the tracker does not take it; the others go on."""
+        """Notes for every record of the block that the tracker rejects it; the others continue."""
         try:
             yield
         except RefusedError as error:
             self._result.problems += [f"{record.journal}: {record.name}: {error}" for record in records]
 
     def _has_place(self, record: RunRecord, experiments: dict[str, str]) -> bool:
-        """Tells whether the tracker has taken the experiment and the group of a record."""
+        """Returns whether the tracker has accepted the experiment and the group of a record."""
         return record.experiment in experiments and (record.group is None or _group_key(record) in self._parents)
 
     def _existing(self, experiments: dict[str, str], records: list[RunRecord], keys: list[str]) -> Iterator[StoredRun]:
@@ -166,14 +166,14 @@ class Reconciliation:
         elif run.tags.get(ATTEMPT) == record.attempt and run.status == RUNNING:
             self._adopt(record, run)
             if record.status == RUNNING and LIVE in run.tags and not self._live:
-                self._result.unchanged += 1  # its own side process is at it
+                self._result.unchanged += 1  # its own side process is writing it
             else:
                 self._tracker.check_place(experiment)
                 self._upload(record, run.id)
                 self._result.updated += 1
         else:
             self._tracker.check_place(experiment)
-            self._create(record, experiment)  # first: should the tracker refuse it, the old one is still there
+            self._create(record, experiment)  # first: if the tracker refuses it, the old one is still there
             self._tracker.delete_run(run.id)
             self._result.replaced += 1
 
@@ -182,7 +182,7 @@ class Reconciliation:
         try:
             self._upload(record, run)
         except RefusedError:
-            self._tracker.delete_run(run)  # half a run would look like one that goes on
+            self._tracker.delete_run(run)  # half a run would look like one that is still running
             raise
 
     def _tags(self, record: RunRecord) -> dict[str, str]:
@@ -240,7 +240,7 @@ class Reconciliation:
             self._tracker.end_run(self._parents[key], FINISHED, end)
 
     def _sweep(self, keys: set[str]) -> None:
-        """Ends runs that say RUNNING although their process is dead or their journal gone."""
+        """Ends runs marked RUNNING whose process is dead or whose journal is gone."""
         for run in (run for runs in self._groups.values() for run in runs):
             if run.status == RUNNING:
                 self._tracker.end_run(run.id, FINISHED, time.time())
@@ -252,7 +252,7 @@ class Reconciliation:
                     self._result.ended += 1
 
     def _is_left(self, run: StoredRun) -> bool:
-        """Asks for the status again: the process may have ended the run before it went, but after we had looked."""
+        """Asks for the status again: the process may have ended the run since we looked."""
         dead = left_by_dead(run.tags.get(ATTEMPT, ""), run.tags.get(SOURCE, ""))
         return dead and self._tracker.status(run.id) == RUNNING
 

@@ -1,4 +1,4 @@
-"""What journals say: the reading side of ``alignlens.tracking.journal``. Standard library only."""
+"""Reads journals, the counterpart of ``alignlens.tracking.journal``. Standard library only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = "mlartifacts"
 """The folder beside a SQLite store that holds the files of its runs."""
 
 _REMOTE_QUIET_SECONDS = 3600.0
-_LARGEST_BYTES = 1 << 28  # a million validations; more is no journal of ours and may not fit into memory
+_LARGEST_BYTES = 1 << 28  # a million validations; anything larger is not a journal of ours and may not fit into memory
 _NAMES = ("experiment", "name", "group", "tags", "params", "identity", "pid", "process", "host", "version", "commit")
 _PID = re.compile("[0-9]{1,10}")
 
@@ -63,7 +63,7 @@ class Artifact:
 
 @dataclass
 class RunRecord:
-    """What a journal says about one run; RUNNING where it does not say how the run ended."""
+    """One run in a journal; RUNNING if the journal does not say how it ended."""
 
     journal: Path
     key: str
@@ -94,12 +94,12 @@ class RunRecord:
 
     @property
     def attempt(self) -> str:
-        """Names this execution of the job: another one has another process or start."""
+        """Identifies this execution of the job: another one has another process or start."""
         return f"{self.host}:{self.pid}:{self.process}:{self.start!r}"
 
     @property
     def digest(self) -> str:
-        """Names what the journal says about the run: equal digests mean there is nothing new."""
+        """Digest of the run's content in the journal: if equal, there is nothing new."""
         return hashlib.sha256(self.content + self.status.encode()).hexdigest()
 
     @property
@@ -163,10 +163,10 @@ def _apply(event: dict[str, Any], records: dict[str, RunRecord], path: Path) -> 
 
 
 def is_alive(record: RunRecord) -> bool:
-    """Tells whether the process that writes the record can still add to it.
+    """Returns whether the process that writes the record can still add to it.
 
-    A process of another machine cannot be asked: it counts as alive while its journal is young. Should it turn
-    out to have been alive after all, the next sync sees the longer journal and puts that right.
+    A process of another machine cannot be asked: it counts as alive while its journal is young. If it
+    turns out to be alive after all, the next sync sees the longer journal and corrects that.
     """
     if record.end is not None:
         return False
@@ -219,7 +219,7 @@ def find_journals(results: Path, preset: str | None = None, skipped: list[str] |
 
 
 def _journals_below(top: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
-    """Yields whatever is named like a journal: what is none shall be told."""
+    """Yields everything named like a journal, so that files that are not journals are reported."""
     for folder, folders, files in os.walk(top, onerror=unreadable):
         if FILES in folders and Path(folder) == top:
             folders.remove(FILES)

@@ -48,12 +48,12 @@ def check_file(database: Path, thorough: bool) -> None:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tells what only a new file can help from what goes away when others let go of the present one."""
+    """Returns whether only a new file can help; other errors go away when other programs release the file."""
     return not any(sign in str(error) for sign in ("locked", "readonly", "unable to open", "disk is full"))
 
 
 def renew(database: Path, build: Callable[[Path], SyncResult]) -> SyncResult:
-    """Puts what ``build`` writes in the place of ``database``; a build that fails leaves nothing behind.
+    """Replaces ``database`` by what ``build`` writes; a build that fails leaves nothing behind.
 
     The old store is kept as ``*.bak`` if it is sound. A damaged one becomes ``*.damaged``, so that it never takes the
     place of a good copy. Files of old runs go last.
@@ -70,7 +70,7 @@ def renew(database: Path, build: Callable[[Path], SyncResult]) -> SyncResult:
             return result
         if database.exists():
             _keep(database, backup if sound else database.with_name(database.name + ".damaged"))
-        for side in _SIDES:  # they would be taken for those of the new file, and spoil it
+        for side in _SIDES:  # they would be read as those of the new file, and corrupt it
             database.with_name(database.name + side).unlink(missing_ok=True)
         fresh.replace(database)
     finally:
@@ -80,7 +80,7 @@ def renew(database: Path, build: Callable[[Path], SyncResult]) -> SyncResult:
 
 
 def _is_sound(database: Path) -> bool:
-    """Tells whether it is a whole MLflow store; nothing and an empty file are none."""
+    """Returns whether it is a complete MLflow store; a missing or empty file is not."""
     if not database.exists():
         return False
     try:
@@ -106,12 +106,12 @@ def _our_runs(database: Path) -> set[str]:
                 if isinstance(run, str) and _RUN_ID.fullmatch(run):
                     found.add(run)
     except sqlite3.Error:
-        pass  # what was read until then is known
+        pass  # keep what was read until then
     return found
 
 
 def _keep(database: Path, place: Path) -> None:
-    """Gives the database a second name, so that at no moment there is none under its own."""
+    """Gives the database a second name, so that its own name always exists."""
     link = database.with_name(f".{database.name}.{uuid.uuid4().hex}.old")
     try:
         try:
@@ -137,7 +137,7 @@ def _discard(fresh: Path, known: set[str]) -> None:
 
 
 def _sweep(database: Path) -> None:
-    """Removes what killed rebuilds have left; names that are not ours stay."""
+    """Removes what killed rebuilds have left; other files stay."""
     ours = re.compile(rf"(\.{re.escape(database.name)}\.[0-9a-f]{{32}})\.(new(-journal|-wal|-shm)?|lock|old)")
     known = _our_runs(database)
     for stale in sorted(database.parent.iterdir()):

@@ -1,4 +1,4 @@
-"""Where MLflow runs go, as a configuration says it; plain data."""
+"""Where MLflow runs go, as set in a configuration; plain data."""
 
 from __future__ import annotations
 

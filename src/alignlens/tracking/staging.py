@@ -1,6 +1,6 @@
-"""The files of a run as the tracker gets them: small ones whole, big ones by path and checksum.
+"""The files of a run as the tracker gets them: small ones complete, large ones as path and checksum.
 
-Journals name files, and anybody may have written a journal. So a file goes whole only if it lies in the folder that
+Journals name files, and anybody may have written a journal. So a file is only copied if it lies in the folder that
 the user named, links followed, and only as the bytes that were checked.
 """
 
@@ -30,7 +30,7 @@ _ODD = re.compile(r"[%#?\\]")  # a server takes names in addresses, where these 
 
 @contextmanager
 def staged_artifacts(artifacts: Sequence[Artifact], root: Path, first: int = 0) -> Iterator[Path]:
-    """Yields a temporary folder laid out as the tracker shall show it, without the first ``first`` artifacts.
+    """Yields a temporary folder laid out as in the tracker, without the first ``first`` artifacts.
 
     ``root`` is the folder that files may come from; what lies elsewhere is only referred to.
     """
@@ -84,7 +84,7 @@ def _stage(artifact: Artifact, root: Path, place: Path) -> None:
 
 
 def _content(artifact: Artifact, root: Path) -> tuple[bytes | None, str]:
-    """Returns the bytes of a file that goes whole, or why it is only referred to."""
+    """Returns the bytes of a file to copy, or why it is only referred to."""
     try:
         with open_below(root, artifact.path) as file:
             if artifact.size > _WHOLE_BYTES:

@@ -32,14 +32,14 @@ _PAGE = 1000
 _METRICS = 800
 _PARAMS = 100
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-_REFUSING = (400, 413, 414, 422)  # answers of a web server that another try would get again
+_REFUSING = (400, 413, 414, 422)  # answers of a web server that would be the same on another try
 _QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # it logs tracebacks of errors that it also raises
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",  # one that answers at all may have fifty machines to serve
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",  # a server that answers may be serving fifty machines
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
 }
 
@@ -56,7 +56,7 @@ class StoredRun:
 
 
 class Tracker:
-    """An open MLflow store, reduced to what we use of it. Times go in as seconds."""
+    """An open MLflow store, reduced to what we use. Times are passed in seconds."""
 
     def __init__(self, client: MlflowClient, address: Address) -> None:
         self._client, self._address = client, address
@@ -65,7 +65,7 @@ class Tracker:
     def experiments(self) -> dict[str, str]:
         """Returns the ids of our experiments by name; a deleted one comes back, since its runs are needed.
 
-        Those that an older version made get their description and view on the way; what people wrote stays.
+        Experiments made by an older version also get their description and view; what people wrote stays.
         """
         from mlflow.entities import ViewType
 
@@ -159,12 +159,12 @@ class Tracker:
             self._client.set_tag(run, name, value)
 
     def end_run(self, run: str, status: str, end: float) -> None:
-        """Gives a run its final status and end."""
+        """Sets the final status and end of a run."""
         with self._refusals():
             self._client.set_terminated(run, status, end_time=_milliseconds(end))
 
     def delete_run(self, run: str) -> None:
-        """Takes a run out of sight, as the UI's delete does."""
+        """Hides a run, as the UI's delete does."""
         self._client.delete_run(run)
 
     @contextmanager
@@ -181,7 +181,7 @@ class Tracker:
 
 
 class Store:
-    """One MLflow store. A tracker that is down, damaged or gone makes a result incomplete; it never raises."""
+    """One MLflow store. If the tracker is down, damaged or gone, the result is incomplete; nothing is raised."""
 
     def __init__(self, address: Address | str, results: Path | None = None) -> None:
         """``results``: the folder that files may come from. Without it each journal has only its own folder."""
@@ -192,7 +192,7 @@ class Store:
         self._sent: dict[str, tuple[int, int]] = {}
 
     def sync(self, journals: Iterable[Path], *, live: bool = False) -> SyncResult:
-        """Makes the store say what the journals say; ``live`` marks the runs as streamed by this process."""
+        """Brings the store up to date with the journals; ``live`` marks the runs as streamed by this process."""
         result = SyncResult()
         records = load_records(journals, result)
         try:
@@ -204,7 +204,7 @@ class Store:
         return result
 
     def rebuild(self, journals: Iterable[Path]) -> SyncResult:
-        """Makes the store anew. A SQLite file is replaced only by a whole new one and kept as ``*.bak``;
+        """Rebuilds the store. A SQLite file is replaced only by a complete new one and kept as ``*.bak``;
         on a server the runs of the presets that the journals belong to are deleted first."""
         paths = list(journals)
         reading = SyncResult()
@@ -240,7 +240,7 @@ class Store:
 
     @contextmanager
     def _tracker(self) -> Iterator[Tracker]:
-        """Yields the open store; whatever the tracker does wrong becomes a one-line ``ToolError``."""
+        """Yields the open store; any failure of the tracker becomes a one-line ``ToolError``."""
         self.address.check(thorough=not self._is_checked)
         self._is_checked = True
         _silence(self.address)
@@ -254,14 +254,14 @@ class Store:
             client: Any = MlflowClient(tracking_uri=self.address.uri, registry_uri=self.address.uri)
             yield Tracker(client, self.address)
         # ImportError: the driver of the database that the URI names is not installed.
-        # ParseError: what answers is no MLflow.
+        # ParseError: what answers is not MLflow.
         except (MlflowException, SQLAlchemyError, CommandError, OSError, ImportError, ParseError) as error:
             reason = self.address.hide(str(error))
             raise ToolError(f"{self.address}: the tracker failed ({type(error).__name__}: {reason}).") from None
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Tells what is wrong with one run from what is wrong with the store, which would hit all others too."""
+    """Returns whether an error concerns one run only, not the store and so all other runs."""
     from requests import HTTPError
     from sqlalchemy.exc import DatabaseError, DataError, IntegrityError
 
@@ -280,7 +280,7 @@ def _silence(address: Address) -> None:
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"  # the URL may hold a password
     logging.getLogger("alembic").setLevel(logging.ERROR)
     if address.database is not None:
-        # A pooled connection would go on writing into a file that a rebuild has replaced.
+        # A pooled connection would keep writing into a file that a rebuild has replaced.
         os.environ.setdefault("MLFLOW_SQLALCHEMYSTORE_POOLCLASS", "NullPool")
 
 

@@ -21,7 +21,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def unwinding() -> Iterator[None]:
-    """Raises ``Terminated`` in the block if SIGTERM arrives; a handler that somebody else has set stays."""
+    """Raises ``Terminated`` in the block if SIGTERM arrives; a handler set by others stays."""
     taken = False
     try:
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:

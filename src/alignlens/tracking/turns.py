@@ -1,4 +1,4 @@
-"""One after another: a lock of this machine that a dead process gives back by itself."""
+"""One writer at a time: a lock on this machine that is released when its process dies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GLANCE_SECONDS = 0.05
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Holds the lock ``path`` during the block; raises if one other process keeps it for minutes."""
+    """Holds the lock ``path`` during the block; raises if a single other process keeps it for minutes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

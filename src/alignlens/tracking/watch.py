@@ -1,4 +1,4 @@
-"""Watch a job in MLflow while it runs: starts the side process, and knows nothing of MLflow itself."""
+"""Shows a job in MLflow while it runs: starts the side process, without loading MLflow itself."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def start_live(journal: Path, uri: str, every: float = EVERY_SECONDS) -> None:
     environment = {**os.environ, "MLFLOW_TRACKING_URI": uri, "OMP_NUM_THREADS": "1"}
     silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
-        # Not subprocess.Popen: its objects want to be waited for, and nobody here ever waits.
+        # Not subprocess.Popen: its objects must be waited for, and nothing here waits.
         os.posix_spawn(sys.executable, command, environment, file_actions=silence, setsid=True)
     except (OSError, NotImplementedError) as error:
-        import logging  # not at the top: every job loads this module, hardly any gets here
+        import logging  # not at the top: every job loads this module, but hardly any gets here
 
         logging.getLogger(__name__).warning("no live view of this run (%s)", error)
 

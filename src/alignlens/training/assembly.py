@@ -1,4 +1,4 @@
-"""From the files of a training to the training, and from its end to a model folder that needs nothing else."""
+"""From the files of a training to the training, and from its end to a self-contained model folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CURVES = ("learning_rate", "train_loss", "dev_loss", "dev_accuracy", "dev_bleu")
 
 @dataclass(frozen=True)
 class Files:
-    """What a training reads: token stores, the dev text to translate into, and the subword models.
+    """Input of a training: token stores, the dev text for BLEU, and the subword models.
 
     A training that does not change what the model computes translates nothing, and needs no dev text.
     """
@@ -150,7 +150,7 @@ def _references(files: Files, sentences: int) -> list[str]:
 
 
 def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, files: Files) -> None:
-    """Gives a model the weights of a trained one, which must be of the same settings and read the same pieces.
+    """Gives a model the weights of a trained one, which must have the same settings and pieces.
 
     A model of an architecture that extends another may begin with one of the other; the rest of its weights is new.
     """
@@ -171,7 +171,7 @@ def _begin_with(folder: Path, weights: str, model: Seq2Seq, spec: ModelSpec, fil
 
 
 def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
-    """Returns the subword model that token stores were made with; the trained model will need it."""
+    """Returns the subword model that made the token stores; the trained model needs it."""
     segmenter = read_segmenter(path)
     for store in stores:
         check_subwords(store, segmenter)
@@ -179,7 +179,7 @@ def _subwords(path: Path, *stores: TokenStore) -> Segmenter:
 
 
 def _path_of(settings: TrainingSettings) -> dict[str, Any]:
-    """Returns the settings that decide the path of a training; the rest only says where on it to stop."""
+    """Returns the settings that determine the course of a training; the others only say when to stop."""
     free = {"threads", "max_epochs", "patience", "keep"} | ({"max_updates"} if settings.schedule != "linear" else set())
     return {key: value for key, value in settings.as_json().items() if key not in free}
 
@@ -226,7 +226,7 @@ def _describe(folder: Path, training: Training, spec: ModelSpec, files: Files, *
 
 
 def _keep(checkpoint: Path, kept: Path) -> None:
-    """Copies a checkpoint that is whole; a damaged one is told now, not by whoever uses the model."""
+    """Copies a checkpoint after checking it, so that damage is an error now, not when the model is used."""
     load_tensors(checkpoint)
     shutil.copy(checkpoint, kept)
 

@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupt:
-    """While the block runs, signals are only noted; ``obey`` lets one do what it would have done outside."""
+    """While the block runs, signals are only noted; ``obey`` then delivers one as usual."""
 
     def __init__(self) -> None:
         self.asked: int | None = None
@@ -30,7 +30,7 @@ class Interrupt:
         self._restore()
 
     def obey(self) -> None:
-        """Delivers the noted signal to whoever handled it before the block; returns if that one ignores it."""
+        """Delivers the noted signal to the handler from before the block; returns if that handler ignores it."""
         self._restore()
         signal.raise_signal(self.asked if self.asked is not None else signal.SIGTERM)
 

@@ -1,8 +1,8 @@
 """Training, from the first update to the last, in one sitting.
 
 An update is ``accumulation`` micro-batches of an endless deterministic stream; each seeds its own generator from
-(seed, update, place). So neither stopping nor the number of processes changes what is computed. What is computed of a
-micro-batch is the objective's to say (``objectives.contract``).
+(seed, update, place). So neither stopping nor the number of processes changes what is computed. The objective decides
+what is computed of a micro-batch (``objectives.contract``).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _SAVE_EVERY_SECONDS = 60.0
 
 
 class TrainingError(AlignlensError):
-    """The training has diverged: it computes NaN or infinity."""
+    """The training has diverged: a loss or gradient is NaN or infinite."""
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who hears about the training: ``record`` for each history record, ``advance`` after each update."""
+    """Callbacks of a training: ``record`` for each history record, ``advance`` after each update."""
 
     record: Callable[[dict[str, Any]], None]
     advance: Callable[[str], None]
@@ -168,7 +168,7 @@ class Training:
         return float(norm)
 
     def _check(self, loss: float, norms: list[float], rate: float) -> None:
-        """Raises if there is no going on; with half precision the scaler skips updates of infinite gradients."""
+        """Raises if the training has diverged; with half precision the scaler skips updates of infinite gradients."""
         if not math.isfinite(loss):
             what = f"loss is {loss}"
         elif not self.scaler.is_enabled() and not all(map(math.isfinite, norms)):
@@ -214,7 +214,7 @@ class Training:
         self._record(watcher, found.measures(), [list(pair) for pair in found.samples])
 
     def _record(self, watcher: Watcher, values: dict[str, float], samples: list[list[str]] | None = None) -> None:
-        """Tells the training loss since the last record, the rate, and what else was measured."""
+        """Records the training loss since the last record, the rate, and the other measures."""
         progress = self.progress
         measures = {
             "learning_rate": learning_rate(self.settings, progress.update, progress.plateau_scale),
@@ -243,7 +243,7 @@ class Training:
             self.work.save(self._trained(), self.optimizer, self.progress, self.history)
 
     def _trained(self) -> dict[str, torch.nn.Module]:
-        """Returns what goes on after an interruption, by its name in the saved state."""
+        """Returns the modules and the optimiser to save, by their names in the saved state."""
         return {"weights": self.model, "objective": self.objective}
 
     def _note(self, loss: float) -> str:

@@ -46,7 +46,7 @@ class MaskTraining:
     work: Path
 
     def check(self) -> ModelSpec:
-        """Returns what the model is; raises for one that cannot have masks, and for a text of too few pairs."""
+        """Returns what the model is; raises for one that cannot have masks, and for a text with too few pairs."""
         spec = read_spec(self.model)
         if spec.architecture != _ARCHITECTURE:
             raise InputError(
@@ -98,10 +98,10 @@ class MaskTraining:
         write_masks(folder, training, spec, self._files(), belongs_to)
 
     def remove_text(self) -> None:
-        """Removes what was segmented."""
+        """Removes the segmented text."""
         if (place := self.work / _TEXT).is_dir():
             remove_parts(place, KIND)
-            with suppress(OSError):  # Whatever else is there is not ours.
+            with suppress(OSError):  # Other files in the folder are not ours.
                 place.rmdir()
 
     @property

@@ -1,4 +1,4 @@
-"""Named models and how they are trained: config/models.yaml, and what is told without a name. No tensor library."""
+"""Named models and how they are trained: config/models.yaml, and models given without a name. No tensor library."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def check_parts(architecture: str, model: Mapping[str, Any], training: Mapping[s
 
 
 def check_recipe(content: Any, label: str) -> Recipe:
-    """Returns a model given without a preset, what ``alignlens train`` is told, or raises for what is wrong with it."""
+    """Returns a model given without a preset, as to ``alignlens train``; raises if it is wrong."""
     check(content, schema_of(Recipe), label)
     recipe = read(Recipe, content)
     check_parts(recipe.architecture, recipe.model, recipe.training, label)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among all of them: who it is, where it computes, and what they tell each other."""
+    """This process among all of them: its rank, its device, and how they communicate."""
 
     rank: int
     count: int
@@ -29,7 +29,7 @@ class Processes:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and speaks to people."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     def check_share(self, accumulation: int) -> None:
@@ -41,7 +41,7 @@ class Processes:
             )
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Gives every process the sum of all gradients; what has none anywhere stays without."""
+        """Gives every process the sum of all gradients; parameters without any stay without."""
         if self.count == 1:
             return
         having = torch.tensor([parameter.grad is not None for parameter in parameters], device=self.device).float()

@@ -20,8 +20,8 @@ _TOO_LONG = "no training is that long"
 _UPDATES = Limits(1, 10_000_000), _TOO_LONG
 _EPOCHS = Limits(1, 1_000_000), _TOO_LONG
 _ALL_ONE = "long before, all masks are one"
-#: Small batches and a high rate, since nothing but a few projections has to learn; labels as they are, since the point
-#: is what becomes of their probability. The dev loss is that of the model, so the last weights are as good as any.
+#: Small batches and a high rate, since only a few projections have to learn; labels not smoothed, since the point
+#: is what happens to their probability. The dev loss is that of the model, so the last weights are as good as any.
 _MASK_TRAINING = {
     "batch_tokens": 1000,
     "learning_rate": 0.005,
@@ -166,7 +166,7 @@ class MaskSettings:
     training: dict[str, Any] = setting({}, "Further changes to the training, such as {learning_rate: 0.001}.")
 
     def trained(self, where: str = "masks") -> TrainingSettings:
-        """Returns the training; raises for changes that it does not have, or that have a key of their own."""
+        """Returns the training settings; raises for unknown changes, and for those that have their own key."""
         for key, own in {"max_updates": "updates", "objective": "alpha"}.items():
             if key in self.training:
                 raise ConfigError(f"{where}.training.{key}: set {where}.{own} instead.")
@@ -179,7 +179,7 @@ class MaskSettings:
 
 
 def check_together(architecture: str, model: ArchitectureSettings, training: TrainingSettings) -> None:
-    """Raises if a model would be trained on sentences that it has no positions for, or by an objective for others."""
+    """Raises if sentences may exceed the model's positions, or if the objective does not fit the architecture."""
     training.objective.check_architecture(architecture)
     if model.positions is not None and training.longest > model.positions:
         raise ConfigError(

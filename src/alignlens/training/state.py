@@ -1,7 +1,7 @@
-"""Everything a stopped training needs to go on as if nothing had happened, in a folder that is no output.
+"""Everything a stopped training needs to continue as if nothing had happened, in a folder that is not an output.
 
 ``state.safetensors`` has the weights of model and objective, optimiser moments and where the run is; ``history.jsonl``
-what it has told so far, with its checksum on the last line. Random numbers need no state: every micro-batch seeds its
+its records so far, with a checksum on the last line. Random numbers need no state: every micro-batch seeds its
 own generator.
 """
 
@@ -45,7 +45,7 @@ class Sums:
     measured: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, loss: float, measured: Mapping[str, tuple[float, float]]) -> None:
-        """Adds what was found somewhere else."""
+        """Adds other sums."""
         self.loss += loss
         for name, (value, number) in measured.items():
             old = self.measured.get(name, (0.0, 0.0))
@@ -100,7 +100,7 @@ class WorkFolder:
             try:
                 yield hold
             finally:
-                if [path.name for path in real.glob("*")] == [_MARKER]:  # It never got to anything worth keeping.
+                if [path.name for path in real.glob("*")] == [_MARKER]:  # Nothing worth keeping was saved.
                     (real / _MARKER).unlink()
                     real.rmdir()
 
@@ -109,7 +109,7 @@ class WorkFolder:
         places = [self.folder, *(self.folder / name for name in _FOLDERS)]
         own = [self._state, self._history, self.checkpoint("best"), self.folder / _MARKER]
         own += [path for place in places[1:] for path in place.glob("*.safetensors")]
-        own += [path for place in places for path in place.glob(".*.tmp")]  # what killed ones left
+        own += [path for place in places for path in place.glob(".*.tmp")]  # left by killed processes
         for path in own:
             path.unlink(missing_ok=True)
         for place in reversed(places):
@@ -145,7 +145,7 @@ class WorkFolder:
         save_tensors(self._state, tensors, {"identity": self._identity, "progress": asdict(progress)})
 
     def history(self, update: int) -> list[dict[str, Any]]:
-        """Returns what was told up to an update."""
+        """Returns the records up to an update."""
         if not self._history.is_file():
             return []
         with taking(self._history, self._advice):

@@ -58,7 +58,7 @@ class Validation:
 
 
 def validate(model: Seq2Seq, dev: DevText, objective: Objective) -> Validation:
-    """Returns the measures of a model, which is left in training mode as it was found."""
+    """Returns the measures of a model; its training mode is left unchanged."""
     was_training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""What trained models are asked, as paths: the union of what studies and the configuration ask for.
+"""Attribution of trained models, as paths: the union of what studies and the configuration request.
 
 Links are in the orientation of the dataset, those of free decoding in that of the model.
 """
@@ -62,12 +62,12 @@ class LinksFolder(NamedTuple):
 
 @dataclass(frozen=True)
 class AttributionPlan:
-    """What is attributed, as paths below the project's root."""
+    """The attributions, as paths below the project's root."""
 
     plan: Plan
 
     def methods(self, run: Attribution) -> list[str]:
-        """Returns the methods that a model is asked with, canonical, each once; none if it is not asked."""
+        """Returns the methods to run on a model, canonical, each once; empty if there are none."""
         return self._asked.get(run, [])
 
     @cached_property
@@ -128,7 +128,7 @@ class AttributionPlan:
         return list(dict.fromkeys(run for run, methods in self._of_study(study) if methods))
 
     def studies_of(self, run: Attribution) -> list[str]:
-        """Returns the studies that ask for a run."""
+        """Returns the studies that request a run."""
         return [study for study in self.plan.requested.of if run in self.asked_by(study)]
 
     def runs(self) -> list[Attribution]:

@@ -1,4 +1,4 @@
-"""What the steps of the pipeline find in their environment: things that change no result, so no parameters."""
+"""Environment variables of pipeline steps: settings that change no result, and so are not parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models from elsewhere that a configuration names: which folders they are, and what their ``config.json`` says."""
+"""Models from elsewhere in a configuration: their folders, and their ``config.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignlens.models.foreign import ForeignModel
 
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-#: Methods, layers and heads that are asked for, and costs, are of the model and not of a direction.
+#: Requested methods, layers and heads, and costs, apply to the model and not to one direction.
 _COMMON = ("dim", "ffn", "heads", "encoder_layers", "decoder_layers")
 
 

@@ -1,4 +1,4 @@
-"""What is made for models from elsewhere: folders of ours, and texts in their own pieces."""
+"""Files made for models from elsewhere: imported model folders, and texts in their own pieces."""
 
 from __future__ import annotations
 

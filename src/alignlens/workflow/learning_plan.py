@@ -1,4 +1,4 @@
-"""What shows how models come to attend, as paths: trajectories, classifiers, their agreement, toys and counts."""
+"""How models learn to attend, as paths: trajectories, classifiers, their agreement, toys and counts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AskedClassifier(NamedTuple):
 
 @dataclass(frozen=True)
 class LearningPlan:
-    """Everything of that kind that studies ask for, equal requests once."""
+    """All requests of that kind by studies, equal ones merged."""
 
     plan: Plan
 

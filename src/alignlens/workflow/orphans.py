@@ -27,8 +27,8 @@ class Orphan(NamedTuple):
 def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list[Orphan]:
     """Cancels the jobs that were submitted from ``directory``, waits until they have ended and returns them.
 
-    Only for a caller who knows that no other Snakemake works there. A training saves its state when it is cancelled.
-    Raises if some go on: nothing may be submitted beside them.
+    Only call this if no other Snakemake works there. A training saves its state when it is cancelled.
+    Raises if some keep running, since nothing may be submitted beside them.
     """
     orphans = _queued(directory)
     if not orphans:

@@ -54,14 +54,14 @@ class Plan:
 
     @classmethod
     def of(cls, settings: Settings, results: Path | str = "results") -> Plan:
-        """Returns the plan of a configuration; what a study asks for and cannot have is an error."""
+        """Returns the plan of a configuration; raises if a study requests something impossible."""
         made = cls(settings, Path(results) / settings.preset)
         _ = made.requested
         return made
 
     @cached_property
     def requested(self) -> Requested:
-        """What studies ask for, and all models to train."""
+        """The requests of studies, and all models to train."""
         return requested(self.settings)
 
     @property
@@ -74,7 +74,7 @@ class Plan:
         return str(self.root / pattern.of(**names))
 
     def manifest(self, files: Iterable[str]) -> Manifest:
-        """Returns what somebody may read who is given these files."""
+        """Returns the manifest of these files."""
         below = (Path(file).relative_to(self.root).as_posix() for file in files)
         interval = interval_of({"interval": asdict(self.settings.interval)})
         return Manifest(self.root, tuple(dict.fromkeys(below)), self.protocol, interval)
@@ -120,7 +120,7 @@ class Plan:
         return "|".join(names) or "(?!)"
 
     def files_of(self, dataset: Dataset) -> str:
-        """Returns which files preparation makes of a dataset: one of the words that ``choice`` takes."""
+        """Returns which files preparation writes for a dataset: one of the words that ``choice`` takes."""
         if dataset.kind == "synthetic":
             return "synthetic"
         if self.has_dev_gold(dataset.name):
@@ -132,7 +132,7 @@ class Plan:
         return self.dataset(dataset).declared
 
     def prepared(self) -> list[str]:
-        """Returns what says that a dataset is there, for every one: with these, no step needs a network."""
+        """Returns the fetch manifests of all datasets: once they exist, no step needs a network."""
         return [self.path(PREPARED, dataset=dataset.name) for dataset in self.settings.datasets]
 
     def pieces(self) -> list[str]:
@@ -268,7 +268,7 @@ class Plan:
         return {"cleaning": written(self.settings.cleaning), "max_train_pairs": self.settings.max_train_pairs}
 
     def summary(self) -> dict[str, Any]:
-        """Returns what will run, for people and for ``--json``."""
+        """Returns a summary of what will run, for printing and for ``--json``."""
         return {
             "preset": self.settings.preset,
             "results": str(self.root),

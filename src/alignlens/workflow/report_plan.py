@@ -1,4 +1,4 @@
-"""The files of the report, and what it may read."""
+"""The files of the report, and its input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReportPlan:
         return [self.plan.path(REPORT_PAGE), *tables, *self.model_tables(), *self.method_tables(), *figures]
 
     def manifest(self) -> Manifest:
-        """Returns what the report may read."""
+        """Returns the manifest of the report."""
         return self.plan.manifest(self.inputs())
 
     def inputs(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the active studies ask for, checked, and all models that are to be trained: the configuration's and theirs."""
+"""The checked requests of the active studies, and all models to train: the configuration's and theirs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PlannedModel:
     pairs: int | None = None
     start_from: str | None = None
     requested: bool = False
-    """By a study, which is then the only one to ask it anything."""
+    """By a study, which is then the only one to use it."""
     translates: bool = True
 
     @property
@@ -84,7 +84,7 @@ def protocol_of(settings: Settings) -> Protocol:
 
 
 def requested(settings: Settings) -> Requested:
-    """Returns what the studies of a configuration ask for; what cannot be had is an error with the study's name."""
+    """Returns what the studies of a configuration ask for; raises with the study's name if a request is impossible."""
     offer = _offer(settings)
     found = {name: study_of(name).requests(offer, content) for name, content in settings.studies.items()}
     _check_encoders(found)
@@ -154,7 +154,7 @@ def _planned(request: ModelRequest, settings: Settings, where: str) -> PlannedMo
 
 
 def _united(known: PlannedModel | None, new: PlannedModel, where: str) -> PlannedModel:
-    """Returns one model for two requests of the same name, which must be about the same weights."""
+    """Returns one model for two requests of the same name, which must mean the same weights."""
     if known is None:
         return new
     if any(getattr(known, key) != getattr(new, key) for key in ("settings", "pairs", "start_from", "requested")):
@@ -202,7 +202,7 @@ def _check(
 
 
 def _check_learning(study: str, requests: Requests, settings: Settings) -> None:
-    """Raises for labelled texts that nobody knows, and for settings of classifiers and toys that cannot be."""
+    """Raises for unknown labelled texts, and for impossible settings of classifiers and toys."""
     where = f"studies.{study}"
     for classifier in requests.classifiers:
         if classifier.corpus not in settings.labelled:
@@ -215,7 +215,7 @@ def _check_learning(study: str, requests: Requests, settings: Settings) -> None:
 
 
 def _check_calibrations(study: str, requests: Requests, models: Mapping[str, PlannedModel]) -> None:
-    """Raises for models that are no Transformers, and for trainings that there will not be."""
+    """Raises for models that are not Transformers, and for trainings that are not planned."""
     where = f"studies.{study}"
     for asked in requests.calibrations:
         model = models[asked.model]

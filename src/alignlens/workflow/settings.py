@@ -40,7 +40,7 @@ class ModelRun:
     source_begin: bool
     model: ArchitectureSettings
     training: TrainingSettings
-    """That of a model from elsewhere has no updates."""
+    """For a model from elsewhere it has no updates."""
     imported: Imported | None = None
 
     def as_json(self) -> str:
@@ -56,14 +56,14 @@ class ModelRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(PlainSettings):
-    """A validated configuration, names replaced by what they stand for.
+    """A validated configuration, with names replaced by what they refer to.
 
     ``studies`` has the settings of every active study by its name.
     """
 
     datasets: tuple[Dataset, ...]
     labelled: Mapping[str, LabelledSet]
-    """Labelled texts that classifiers can be trained on, all that are known."""
+    """All known labelled texts that classifiers can be trained on."""
     presets: Presets
     models: tuple[ModelRun, ...]
     studies: Mapping[str, Any]
@@ -75,7 +75,7 @@ def load_settings(config: Mapping[str, Any], project: Path, label: str = "config
     _check_kinds(config.get("models", {}), f"{label}.models")
     try:
         configuration = read(Configuration, config)
-    except ConfigError as error:  # values that do not go together
+    except ConfigError as error:  # values that contradict each other
         raise ConfigError(f"{label}.{error}") from None
     check_free(configuration.preset, TAKEN_IN_RESULTS, f"{label}.preset", "results/ has another folder of that name")
     registry = _registry(configuration, project / "config" / "datasets.yaml", label)
@@ -139,7 +139,7 @@ def _check_kinds(models: Mapping[str, Any], where: str) -> None:
 def _models(
     configuration: Configuration, presets: Presets, datasets: Sequence[Dataset], label: str
 ) -> tuple[ModelRun, ...]:
-    """Returns the models of a configuration; a name whose value is null stands for none."""
+    """Returns the models of a configuration; a name whose value is null is left out."""
     models = []
     for name, chosen in configuration.models.items():
         where = f"{label}.models.{name}"
@@ -176,7 +176,7 @@ def model_of_preset(presets: Presets, name: str, chosen: ChosenModel, subwords: 
 
 
 def _model_run(name: str, preset: Preset, chosen: ChosenModel, where: str) -> ModelRun:
-    """Returns a preset with changes; settings that do not go together are an error with their key path."""
+    """Returns a preset with changes; raises with the key path if settings contradict each other."""
     try:
         run = ModelRun(
             name=name,
@@ -202,7 +202,7 @@ def _check_vocabulary(run: ModelRun, subwords: str, where: str) -> None:
 
 
 def _studies(configuration: Configuration, where: str) -> dict[str, Any]:
-    """Returns the settings of the active studies; one whose value is null stands for none."""
+    """Returns the settings of the active studies; one whose value is null is left out."""
     active = {}
     for name, study in studies().items():
         content = configuration.studies.get(name)
@@ -213,7 +213,7 @@ def _studies(configuration: Configuration, where: str) -> dict[str, Any]:
 
 
 def check_files(dataset: Dataset | LabelledSet, where: str) -> None:
-    """Raises if a file of the user's own is not there; what can be fetched is looked for when it is needed."""
+    """Raises if a local file does not exist; files that can be fetched are checked when they are needed."""
     for role, file in dataset.files().items():
         if file.path is not None and not Path(file.path).is_file():
             raise ConfigError(f"{where}: {dataset.name}.{role}: no such file: {file.path!r}")

@@ -1,4 +1,4 @@
-"""What studies end in and what they read, as paths, and the manifests that say so to them."""
+"""The outputs and inputs of studies, as paths, and the manifests that list them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class StudyPlan:
         return self.plan.path(STUDY, study=name, file=MANIFEST)
 
     def manifest(self, name: str) -> Manifest:
-        """Returns what a study may read."""
+        """Returns the manifest of a study."""
         folders = self.encoder_statistics() if self._looks_into_encoders(name) else []
         statistics = [f"{folder}/statistics.json" for folder in folders]
         more = [*self.plan.learning.of_study(name), *self.plan.calibration.of_study(name)]
@@ -99,7 +99,7 @@ class StudyPlan:
         ]
 
     def _bleu(self, asked: Sequence[Attribution]) -> list[str]:
-        """Returns how good the translations are that are attributed."""
+        """Returns the scores of the translations that are attributed."""
         return [
             self.plan.path(BLEU, direction=direction, **run._asdict())
             for run in asked

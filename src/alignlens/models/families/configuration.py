@@ -1,4 +1,4 @@
-"""What the ``config.json`` of a translation model says of it, read without a tensor library."""
+"""The ``config.json`` of a translation model, read without a tensor library."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Itera
 
 
 def check_sides(config: Mapping[str, Any], path: Path) -> None:
-    """Raises if encoder and decoder differ in what ours have in common."""
+    """Raises if encoder and decoder differ where ours cannot."""
     for key in ("attention_heads", "ffn_dim"):
         sides = [config[f"{side}_{key}"] for side in ("encoder", "decoder")]
         if sides[0] != sides[1]:

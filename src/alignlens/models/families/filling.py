@@ -48,7 +48,7 @@ class Filling:
         self._filled.add(name)
 
     def check(self) -> None:
-        """Raises if something has got nothing."""
+        """Raises if a tensor was not filled."""
         if missing := sorted(self.own.keys() - self._filled):
             raise ValueError(f"it has no weights for {', '.join(missing)}")
 

@@ -1,6 +1,6 @@
-"""What all families read alike: names, configuration, weights and the order of pieces in a Hugging Face folder.
+"""What all families share: names, configuration, weights and the order of pieces in a Hugging Face folder.
 
-Control symbols stand anywhere in their vocabularies. Here they have the ids of ``corpora.symbols``, and everything else
+Control symbols may be anywhere in their vocabularies. Here they have the ids of ``corpora.symbols``, and all the rest
 follows in their order; ``Vocabulary`` says which piece has which id. No code of a folder is run: a pickle is read with
 torch's ``weights_only``.
 """
@@ -89,7 +89,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], Path]:
 
 
 def read_beside(folder: Path, name: str) -> dict[str, Any]:
-    """Returns what a file says that a folder need not have."""
+    """Returns the content of an optional file; empty if it does not exist."""
     path = folder / name
     return read_json(path, ADVICE) if path.is_file() else {}
 

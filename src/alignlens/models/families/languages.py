@@ -1,6 +1,6 @@
 """Languages of a model: how its name says them, and the codes of models for many, in the order of their vocabularies.
 
-The codes stand in no file of a published model but in its tokenizer's code. The lists are facts of the models: mBART
+The codes are in no file of a published model, only in its tokenizer's code. The lists are facts of the models: mBART
 (Liu et al. 2020), mBART-50 (Tang et al. 2020), M2M100 (Fan et al. 2021; wmt21: Tran et al. 2021), NLLB-200 (2022).
 """
 
@@ -14,7 +14,7 @@ _BEHIND = re.compile(r"(?P<name>.+)#(?P<source>[^#/-]+)-(?P<target>[^#/-]+)")
 
 
 class Languages(NamedTuple):
-    """The codes behind a model's name, ``#source-target``; None where the folder says what they are."""
+    """The codes behind a model's name, ``#source-target``; None where the folder names them."""
 
     source: str | None = None
     target: str | None = None

@@ -37,12 +37,12 @@ def with_added(piece_of: Mapping[int, str], folder: Path) -> dict[int, str]:
 
 
 def tokenizer_class(folder: Path) -> str:
-    """Returns what the folder calls its tokenizer."""
+    """Returns the folder's name for its tokenizer."""
     return str(read_beside(folder, _TOKENIZER).get("tokenizer_class", ""))
 
 
 def says(folder: Path, key: str) -> object:
-    """Returns what the configuration of the tokenizer says of something."""
+    """Returns a value of the tokenizer's configuration."""
     return read_beside(folder, _TOKENIZER).get(key)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """What it is called, and what reads a folder of it."""
+    """The name of the family, and the function that reads its folders."""
 
     label: str
     load: Callable[[Path, Languages], Imported]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Material:
-    """What an objective is made from, besides its options."""
+    """What an objective is built from, besides its options."""
 
     spec: ModelSpec
     training: TrainingSettings
@@ -36,7 +36,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Moment:
-    """Which micro-batch of a training it is; all random numbers come from it, so that stopping changes none.
+    """Identifies a micro-batch of a training; all random numbers derive from it, so that stopping changes none.
 
     The loop seeds torch's generator from it before the objective is asked: dropout needs nothing else.
     """
@@ -58,7 +58,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Player:
-    """Parameters that follow a loss of their own, downhill, each player with its own gradient norm."""
+    """Parameters that minimise a loss of their own, with a gradient norm of their own."""
 
     parameters: tuple[nn.Parameter, ...]
     rate: float = 1.0  # what the learning rate is multiplied with
@@ -66,7 +66,7 @@ class Player:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found of a micro-batch: sums, which the loop divides by the ``count`` of the whole update."""
+    """Losses and measures of a micro-batch: sums, which the loop divides by the ``count`` of the whole update."""
 
     losses: Mapping[str, Tensor]  # by player
     measured: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # sum and number, by metric
@@ -92,10 +92,10 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, model: Seq2Seq, batch: Batch, moment: Moment) -> Outcome:
-        """Returns what a micro-batch says; ``model`` is in training mode, and must be when this returns."""
+        """Returns losses and measures of a micro-batch; ``model`` is in training mode, before and after."""
 
     def players(self, model: Seq2Seq) -> dict[str, Player]:
-        """Returns who learns, by name; the loss of the first is told as the training loss. No parameter twice."""
+        """Returns the players by name; the loss of the first is the training loss. No parameter belongs to two."""
         return {"model": Player(tuple(each for each in model.parameters() if each.requires_grad))}
 
     def count(self, batch: Batch) -> int:

@@ -55,7 +55,7 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
 
 
 class CrossEntropy(Objective):
-    """The objective that papers mean where they name none."""
+    """The objective that papers use unless they say otherwise."""
 
     def forward(self, model: Seq2Seq, batch: Batch, moment: Moment) -> Outcome:
         """Returns the smoothed cross entropy of all labels."""

@@ -1,4 +1,4 @@
-"""The objectives by name, with what each can be told; plain data, so that a configuration loads no tensor library."""
+"""The objectives by name, with their options; plain data, so that a configuration loads no tensor library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY = "training.objective"
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Nothing to set beside what every training has."""
+    """No options besides the settings of every training."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class ObjectiveSpec:
     summary: str
     options: type
     load: Callable[[], Callable[[Any, Material], Objective]]
-    needs_start: bool = False  # whether it goes on from a trained model
+    needs_start: bool = False  # whether it starts from a trained model
     draws: Callable[[Any], int] = _no_draws  # translations of a pair that are drawn, and scored beside the reference
     only: tuple[str, ...] = ()  # the architectures that it can train; none for all
     more_decoder_passes: int = 0  # than the three of a training step: one forward, two backward
     encoder_passes: int = 3  # of a training step
-    moves_model: bool = True  # or what the model computes stays as it is, and nobody needs to see how it translates
+    moves_model: bool = True  # otherwise translating the dev text would show nothing new
 
 
 def _cross_entropy() -> Callable[[Any, Material], Objective]:

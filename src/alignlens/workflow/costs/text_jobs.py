@@ -1,4 +1,4 @@
-"""The jobs of a plan that no translation model has a part in: texts, subwords, aligners; and how any job is made."""
+"""The jobs of a plan without a translation model: texts, subwords, aligners; and how any job is built."""
 
 from __future__ import annotations
 

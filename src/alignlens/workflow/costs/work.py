@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alignlens.workflow.costs.sizes import Text
     from alignlens.workflow.settings import ModelRun
 
-#: Epochs of a training that nothing but its patience ends.
+#: Assumed epochs of a training that only its patience ends.
 EPOCHS_WITHOUT_LIMIT = 100
 #: A training step is a forward pass and twice that backwards.
 _TRAINING_PASSES = 3
@@ -58,7 +58,7 @@ class Length(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelWork:
-    """What a model of some direction has to do; ``turned`` if it reads the target side of its dataset."""
+    """The work of a model of one direction; ``turned`` if it reads the target side of its dataset."""
 
     run: ModelRun
     vocabulary: int

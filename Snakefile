@@ -5,8 +5,8 @@
 #   snakemake --cores all NAME                                         one study of the configuration, and what it needs
 #   snakemake --workflow-profile profiles/slurm                        everything as Slurm jobs (docs/cluster.md)
 #
-# Where everything goes below results/<preset>/: src/alignlens/results/paths.py, by which rules, plan, studies and report
-# make and read their paths.
+# All paths below results/<preset>/ are in src/alignlens/results/paths.py, which rules, plan, studies and report
+# share.
 from snakemake.utils import min_version
 
 min_version("9.10")
@@ -50,13 +50,13 @@ rule all:
         plan.targets(),
 
 
-# On a machine with a network, before jobs run on nodes that have none.
+# To run on a machine with a network, before jobs run on nodes without one.
 rule prefetch:
     input:
         plan.prepared(),
 
 
-# Not in a dry run: jobs of a killed workflow may be let go on as long as nothing replaces them.
+# Not in a dry run: jobs of a killed workflow may keep running as long as nothing replaces them.
 onstart:
     with exit_on_error("cluster"):
         orphans = cancel_orphans(Path.cwd()) if ALONE else []
@@ -64,7 +64,7 @@ onstart:
         print(f"alignlens: {told(orphans)}", file=sys.stderr)
 
 
-# Journals are complete by now; this fills MLflow from them, and never fails a run.
+# The journals are complete now; this fills MLflow from them, and never makes a run fail.
 onsuccess:
     shell("python -m alignlens track sync --results results --preset {plan.settings.preset:q}")
 

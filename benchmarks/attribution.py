@@ -78,7 +78,7 @@ class Text:
 
 
 class Captum:
-    """Captum used naturally."""
+    """Captum as its documentation uses it."""
 
     def __init__(self, model: Seq2Seq, last_only: bool = True) -> None:
         self._model, self._last_only = model, last_only

@@ -19,7 +19,7 @@ SMOOTHING = 0.1
 
 
 class Peer(Protocol):
-    """What the benchmark asks of everyone."""
+    """The interface of every peer in the benchmark."""
 
     name: str
 

@@ -72,7 +72,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def attributed(model: Seq2Seq, text: Text, name: str) -> None:
-    """Asks a model with one method."""
+    """Runs one method on a model."""
     for _ in attribute(model, *text, [parse(name)], workers=1):
         pass
 

@@ -151,7 +151,7 @@ def compare(size: str, threads: int, rounds: int, seeds: int | None, updates: in
     found = [torch.tensor(side.train(batches)) for side in sides]  # the first round is not timed
     if not torch.allclose(*found, rtol=1e-4):
         raise SystemExit(
-            f"the two sides learn something else: losses differ by {(found[0] - found[1]).abs().max():.2g}"
+            f"the two sides do not learn the same: losses differ by {(found[0] - found[1]).abs().max():.2g}"
         )
     seconds: list[list[float]] = [[], []]
     rate = product_rate(threads)

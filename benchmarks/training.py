@@ -309,7 +309,7 @@ def taking_part(settings: TransformerSettings, vocab: int, data: list[Pairs]) ->
         with torch.no_grad():
             difference = (peer.log_probs(data[0]) - expected).abs().max()
         if difference > 1e-3:
-            raise SystemExit(f"{kind.name} computes something else: log-probabilities differ by {difference:.2g}")
+            raise SystemExit(f"{kind.name} computes something different: log-probabilities differ by {difference:.2g}")
         yield peer
 
 

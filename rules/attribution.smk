@@ -1,4 +1,4 @@
-# What a trained model looked at: scores of every source piece for every target piece, links read off them, both
+# Attribution of trained models: scores of every source piece for every target piece, links read off them, both
 # directions combined, and all of it scored.
 
 
@@ -92,7 +92,7 @@ rule score_methods:
     input:
         links=lambda wildcards: [cell.links for cell in attributed_cells(wildcards)],
         gold=lambda wildcards: [cell.gold for cell in attributed_cells(wildcards)],
-        # Known for the words of the reference only, and of generated text only.
+        # Only known for the words of the reference, and only for generated text.
         causes=lambda wildcards: [
             plan.path(paths.TEXT, dataset=wildcards.dataset, split="test", side=name)
             for name in ("causes", "source")

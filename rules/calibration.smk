@@ -45,7 +45,7 @@ rule compare_bleu:
         mem_mb=grows(2000),
         runtime=grows(60),
     params:
-        # One option after the other, each with the translations of all seeds; then what the systems are called.
+        # One option after the other, each with the translations of all seeds; then the names of the systems.
         systems=lambda wildcards: named_systems(wildcards),
         tokenize=plan.settings.decoding.bleu_tokenize,
         interval=INTERVAL,

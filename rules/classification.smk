@@ -1,4 +1,4 @@
-# Classifiers of labelled texts: prepared, trained and asked at all their checkpoints, with a logistic regression beside.
+# Classifiers of labelled texts: prepared, trained and explained at all checkpoints, with a logistic regression beside.
 
 
 rule prepare_classes:

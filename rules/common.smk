@@ -25,7 +25,7 @@ from alignlens.results.paths import ALIGNER as RUN, ATTRIBUTION, FINAL, FORCED, 
 from alignlens.studies.registry import study_of
 
 with exit_on_error("config"):
-    # Snakemake has read these files itself, and not as strictly: of a key that stands there twice it took the last.
+    # Snakemake has read these files itself, but less strictly: of a key that appears twice it took the last.
     read_config([path for path in map(Path, workflow.configfiles) if path.is_file()])
     plan = Plan.of(load_settings(config, PROJECT))
     os.environ.update(step_environment(plan.settings, PROJECT))

@@ -1,4 +1,4 @@
-# What every compared method costs by itself. A whole attribution cannot tell: its methods share their passes.
+# The cost of every compared method on its own. A whole attribution cannot show it, since its methods share passes.
 
 
 rule measure_cost:

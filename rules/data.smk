@@ -51,7 +51,7 @@ use rule prepare_text as generate_synthetic_text with:
         dataset=plan.choice("synthetic"),
 
 
-# What a study has asked for of a text: pairs of one length, some at random, or with partners exchanged.
+# Pairs of a text that a study requests: of one length, some at random, or with partners exchanged.
 rule select_text:
     input:
         source=lambda wildcards: chosen_from(paths.TEXT, wildcards, "source"),

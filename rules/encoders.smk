@@ -1,4 +1,4 @@
-# What the attention of an encoder adds up: norms, weights and singular values over a text, of pretrained encoders and of
+# The attention of encoders: norms, weights and singular values over a text, for pretrained encoders and for
 # our own Transformers.
 
 

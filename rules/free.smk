@@ -1,4 +1,4 @@
-# What a model's own translation is scored against: links of the online aligner; intersection sure, the rest of the union
+# Reference links for a model's own translation, from the online aligner: the intersection is sure, the rest of the union
 # possible. All in the model's orientation: what it read comes first.
 
 

@@ -1,5 +1,5 @@
-# Models from elsewhere: each becomes a model folder like those that are trained, with which everything goes on. Their
-# subwords are their own, so what they read is segmented once more, beside them.
+# Models from elsewhere: each becomes a model folder like those that are trained, for all later steps. Their
+# subwords are their own, so their input is segmented once more, beside them.
 
 
 rule import_model:

@@ -1,10 +1,10 @@
 # The studies of the configuration: a target of its name for each, and the job that makes its tables, figures and claims
-# from what models and aligners have scored.
+# from the scores of models and aligners.
 STUDIES = {name: study_of(name) for name in plan.studies.active()}
 
 
-# Everything that a study or the report may read, so that it need not look around in the results folder, where earlier
-# configurations have left theirs.
+# The manifests of everything that a study or the report may read, since the results folder may also hold files of
+# earlier configurations.
 rule manifest:
     input:
         template=f"{PROJECT}/rules/manifest.json.j2",

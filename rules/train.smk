@@ -1,5 +1,5 @@
-# Translation models, and mask nets for them: one job per dataset, direction, model and seed. A killed job goes on where it was: what it needs
-# for that lives in work/ beside the output, which Snakemake does not know and so does not delete.
+# Translation models, and mask nets for them: one job per dataset, direction, model and seed. A killed job continues where it was: what it needs
+# for that is in work/ beside the output, which Snakemake does not know and so does not delete.
 
 
 rule train:
@@ -23,14 +23,14 @@ rule train:
         "../envs/alignlens.yaml"
     threads: lambda wildcards: plan.model(wildcards.model).training.threads
     resources:
-        # The scores of a batch over the vocabulary, four copies of them, are what grows; text is never in memory.
+        # Memory grows with the scores of a batch over the vocabulary, four copies of them; text is never in memory.
         mem_mb=lambda wildcards, attempt: int(
             attempt * (2000 + 16e-6 * plan.model(wildcards.model).training.batch_tokens * plan.settings.subwords.vocab)
         ),
         runtime=grows(1440),
         gpu=0,
     params:
-        # Depends on resources, so more GPUs do not make a finished model out of date.
+        # Taken from resources, so that more GPUs do not make a finished model out of date.
         launch=lambda wildcards, resources: (
             ["torchrun", "--standalone", "--nproc-per-node", resources.gpu, "-m", "alignlens"]
             if resources.gpu > 1

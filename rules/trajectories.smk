@@ -1,5 +1,5 @@
-# How models come to attend: what they say of a text at all their checkpoints, which words of a text stand together, and
-# how far several trainings agree.
+# How models learn to attend: attention and saliency at all checkpoints, which words of a text occur together, and
+# how far several training runs agree.
 
 
 rule trajectory:

@@ -1,5 +1,5 @@
 # The test text through every trained model: translated by beam search and scored, and its reference force-decoded. The
-# pieces of a translation are kept as they were generated, to be explained.
+# pieces of a translation are kept as generated, for attribution.
 
 
 rule translate:

@@ -287,7 +287,7 @@ def test_scenarios_draw_distinct_heads_of_their_kind(caplog: pytest.LogCaptureFi
     pool = set(range(2_000_000, 2_000_005))
     assert all(set(seeds) <= pool and len(set(seeds)) == 3 for seeds in drawn["random"])
     assert draws(settings, collected(settings, "gbbg"), "all_bad") == []
-    assert "only 2 bad heads among 4 tried, 3 are needed" in caplog.text
+    assert "only 2 bad heads among 4 tried, but 3 are needed" in caplog.text
 
 
 @pytest.mark.parametrize("variant", ["printed", "released"])

@@ -1,1 +1,1 @@
-"""What a model looked at: one file per method, scores per piece. No words, no links, no files."""
+"""Attribution: which source pieces a model looked at. One file per method, scores per piece; no words, links, files."""

@@ -1,4 +1,4 @@
-"""How many noisy copies a target position gets: all of them, or as many as its highest score needs to settle.
+"""How many noisy copies a target position gets: all, or as many as it takes until its highest score is settled.
 
 After m of n copies, the mean lead of the highest source position over each other one is compared with what the
 remaining copies could still undo. If copies are alike, the lead over all n has, given the first m, the mean ``lead``

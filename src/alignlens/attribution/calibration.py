@@ -1,7 +1,7 @@
-"""What attention and masks of a Transformer do to a text that is given, and which encoder states matter for it.
+"""Attention and masks of a Transformer on given pairs, and which encoder states matter for the target.
 
-A batch is encoded once. Of passes of the decoder there are one that tells its attention, two with perturbed attention
-where the model has masks, and the backward passes of the importance of encoder states: the length of the gradient of
+A batch is encoded once. The decoder makes one pass for its attention, two with perturbed attention
+if the model has masks, and the backward passes for the importance of encoder states: the length of the gradient of
 log p(label) for each state that the encoder ends in. (That of p is p times as long, for all states of a label alike,
 so that their ranks are the same.) The encoder is not part of any graph. What is kept of a sentence are sums.
 """
@@ -47,7 +47,7 @@ _STEPS_AT_ONCE = 8
 
 @dataclass(frozen=True, eq=False)
 class SentenceFound:
-    """All there is about one sentence: attention and mask are (layer, head, target, source), both with END."""
+    """Everything measured on one sentence: attention and mask are (layer, head, target, source), both with END."""
 
     number: int  # in the corpus
     original: Numbers
@@ -85,7 +85,7 @@ def calibration_of(
 
 
 def sentences_of(model: Transformer, batch: Batch) -> Iterator[SentenceFound]:
-    """Yields what there is about every sentence of a batch, in its order."""
+    """Yields the measurements of every sentence of a batch, in order."""
     encoded = _Encoded.of(model, batch)
     with torch.no_grad():
         decoded = encoded.decode(trace=True)
@@ -134,7 +134,7 @@ def importance_of(model: Transformer, memory: Memory, prefix: Tensor, cotangents
 
 @dataclass(frozen=True)
 class _Encoded:
-    """A batch whose source was read, for passes of the decoder."""
+    """A batch with its encoded source, for passes of the decoder."""
 
     model: Transformer
     memory: Memory
@@ -171,7 +171,7 @@ class _Encoded:
         game = cast("Calibrated", self.model)
         with game.perturbed():
             decoded = self.decode(trace=True)
-        # The masks of that pass, as in training: what a layer says depends on what perturbed layers below it said.
+        # The masks of that pass, as in training: a layer's masks depend on the perturbed layers below it.
         masks = [cast("Tensor", layer.mask) for layer in decoded.cross]
         with game.perturbed(shuffled(masks, batch)):
             by_luck = self.decode(trace=False)

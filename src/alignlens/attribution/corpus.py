@@ -1,7 +1,7 @@
 """Whole texts through the methods: batched by length, bounded in memory, in shards if wanted.
 
 The corpus is cut into portions of sentences of like length. Portions depend on nothing but the corpus, and all that is
-computed together belongs to one portion; so a shard, which takes every n-th portion, gets the numbers of a whole run.
+computed together belongs to one portion; so a shard, which takes every n-th portion, gives the numbers of a whole run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 4096  # sentences that are sorted by length together
 PORTION = 64  # sentences of like length that are computed together
-_LONG = 8  # sentences that make work enough for a job, if there is more to do than forward passes
+_LONG = 8  # sentences that are enough work for a job, if there is more to do than forward passes
 _FEWEST_TOKENS = 64
 
 
@@ -66,7 +66,7 @@ def attribute(
     Scores are (target, source): pieces and END of the given target, by [BEGIN and] pieces and END of the source; rows
     sum to one where the method says so. A method that explains the prefix too gives a second matrix
     (``Method.matrices``), whose columns are BEGIN and the pieces of the target. ``tokens`` is the most padded tokens of
-    all noisy copies that a worker has in memory; it is halved when memory does not suffice. ``adaptive`` is the risk of
+    all noisy copies that a worker has in memory; it is halved if memory runs out. ``adaptive`` is the risk of
     a settled link to be another one with all copies, per comparison; None is all copies. ``shard`` is (which, of how
     many). ``first`` is the number of the first sentence, where the texts are a part of something larger. ``workers``
     threads compute side by side on a processor, several with one thread each, so that results do not depend on their
@@ -179,7 +179,7 @@ def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) 
     for start in range(0, len(sources), _WINDOW):
         numbers = np.arange(start, min(start + _WINDOW, len(sources)))
         order = np.lexsort((targets.lengths(numbers), sources.lengths(numbers)))
-        # The longest first: what is left for the last worker at the end is then short.
+        # The longest first, so that the last worker finishes with short ones.
         for portion in reversed(np.split(numbers[order], range(PORTION, len(numbers), PORTION))):
             if place % of == which:
                 yield portion

@@ -1,6 +1,6 @@
-"""What one method costs by itself: seconds and passes, measured on some sentences.
+"""The cost of a single method: seconds and passes, measured on some sentences.
 
-Methods that are asked for together share their passes, so that the time of a whole attribution says nothing about one
+Methods that run together share their passes, so the time of a whole attribution says nothing about any one
 of them.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _WARM_UP = 2  # sentences
 _CHUNKS = 5  # that fit into the time of a method: it ends at most a chunk late
-# A quick method is timed again, since a single moment on a busy machine tells little.
+# A quick method is timed several times, since a single measurement on a busy machine says little.
 _ROUNDS = 5
 _LONG_ENOUGH = 1.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a method took for some sentences, each of them done once in every round."""
+    """The cost of a method on some sentences, each done once in every round."""
 
     seconds: float
     cpu_seconds: float
@@ -61,9 +61,9 @@ def measure(
     advance: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Cost:
-    """Returns what a method costs by itself; after ``seconds`` it ends with the chunk of sentences that it is in.
+    """Returns the cost of a single method; after ``seconds`` it stops at the end of the current chunk of sentences.
 
-    Chunks have sentences of the whole text each, so that what was done by then stands for all of it. ``options`` are
+    Each chunk has sentences from the whole text, so that the part done represents all of it. ``options`` are
     those of ``attribute``.
     """
     statistics = Statistics()

@@ -1,4 +1,4 @@
-"""Scores of a sentence without what belongs to a model's frame: the same rows and columns for every model."""
+"""Scores of a sentence without the model's frame, so that all models have the same rows and columns."""
 
 from __future__ import annotations
 

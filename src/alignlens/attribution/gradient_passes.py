@@ -1,4 +1,4 @@
-"""Methods that read gradients of source embeddings: they differ only in what they make of the same backward passes."""
+"""Methods that read gradients of source embeddings: they differ only in how they use the same backward passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Backward(NamedTuple):
-    """What decides a backward pass."""
+    """The key of a backward pass: kinds with equal keys share it."""
 
     true_gradient: bool
     runner_up: bool
@@ -64,7 +64,7 @@ class BackwardReader:
         return self._row(kind, mean, sentences.source_mask, sentences.labels_mask, statistics)
 
     def _row(self, kind: Kind, raw: Tensor, source_mask: Tensor, wanted: Tensor, statistics: Statistics) -> Tensor:
-        """Returns what a kind makes of raw scores, normalised if it wants that."""
+        """Returns the scores of a kind from raw scores, normalised if it asks for that."""
         row = self._readings[kind].row(raw)
         if self._normalised[kind]:
             return normalised(row, raw, source_mask[:, None], wanted, statistics)

@@ -1,4 +1,4 @@
-"""What methods read: sentences in noisy copies, padded, one row for each pair of a sentence and a copy."""
+"""The input of methods: sentences in noisy copies, padded, one row for each pair of a sentence and a copy."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class PaddedSentences:
 class Inputs:
     """Some sentences, each in the same number of copies: the rows that one pass through the model reads.
 
-    Positions that are padding must get a score, which is not looked at; so must target positions that are not
-    ``wanted`` (any more), at which a method may spare itself the work.
+    Padding positions must get a score, which is ignored; so must target positions that are not
+    ``wanted`` (any more), where a method may skip the work.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which layer and which step of a decoder stand for a target piece."""
+"""Which layer and which decoder step are read for a target piece."""
 
 from __future__ import annotations
 

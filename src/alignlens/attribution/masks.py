@@ -1,4 +1,4 @@
-"""Mask nets beside a trained model, as ``alignlens masks`` wrote them, for the methods that read masks."""
+"""Mask nets beside a trained model, written by ``alignlens masks``, for the methods that read masks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USUAL = "weights"
 
 
 def load_masks(folder: Path, trained: TrainedModel) -> Seq2Seq:
-    """Returns the model with its mask nets: everything else of it is, in memory too, that of the trained model.
+    """Returns the model with its mask nets, which shares all other weights with the trained model, in memory too.
 
     Masks that were not trained for the checkpoint that it was loaded from are refused.
     """

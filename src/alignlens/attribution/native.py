@@ -1,4 +1,4 @@
-"""Compiled steps: C that was built when alignlens was installed, found again and loaded."""
+"""Compiled steps: finds and loads the C code that was built when alignlens was installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("attribution")
 def native(folder: Path, what: str) -> ctypes.CDLL | None:
     """Returns the library built of ``kernels/`` in a folder, for this processor.
 
-    None, and a word about ``what`` takes longer, where it was not built.
+    None, with a warning that ``what`` takes longer, if it was not built.
     """
     newest = max((path.stat().st_mtime for path in (folder / "kernels").glob("*.[ch]")), default=0.0)
     why = "were not built"
@@ -27,7 +27,7 @@ def native(folder: Path, what: str) -> ctypes.CDLL | None:
                 continue
             try:
                 return ctypes.CDLL(str(path))
-            except OSError as error:  # of another machine that shares this folder
+            except OSError as error:  # built on another machine that shares this folder
                 why = f"cannot be loaded ({error})"
     _log.warning("compiled steps %s: %s longer; make install builds them", why, what)
     return None

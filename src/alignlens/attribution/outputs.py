@@ -1,4 +1,4 @@
-"""What the output layer makes of decoder states: probabilities of tokens, and its part of a gradient.
+"""The output layer on decoder states: probabilities of tokens, and its part of a gradient.
 
 The latter has a closed form: d log p(y) / d state = W_y - sum over v of p(v) W_v.
 """

@@ -22,7 +22,7 @@ class Copying(NamedTuple):
 
     @classmethod
     def of(cls, method: Method) -> Copying:
-        """Returns what a method asks for; without noise and path there is one copy."""
+        """Returns the copies that a method needs; without noise and path there is one."""
         if method.spec.follows_path:
             return cls(points=method.parameters["n"])
         sigma = method.parameters["sigma"] if method.spec.noisy else 0.0
@@ -30,7 +30,7 @@ class Copying(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether there is nothing but the sentence itself."""
+        """Whether the only copy is the sentence itself."""
         return not (self.sigma or self.points)
 
     def share(self, copy: int) -> float:
@@ -52,7 +52,7 @@ def by_copies(methods: Iterable[Method]) -> dict[Copying, list[Method]]:
 
 
 class Kind(NamedTuple):
-    """What decides a row of one copy: equal for methods that differ in the number of copies only."""
+    """The key of a row of one copy: equal for methods that only differ in the number of copies."""
 
     passes: Passes
     settings: tuple[tuple[str, Any], ...]
@@ -76,5 +76,5 @@ class Kind(NamedTuple):
             settings["gradient"] = "train"  # the same backward pass
         late = passes.path or averages_raw(method.parameters)
         if not late and passes.normalised:
-            settings["score"] = "log_p"  # a factor that is the same for a whole row goes when the row is normalised
+            settings["score"] = "log_p"  # a factor that is the same for a whole row cancels when the row is normalised
         return cls(passes, tuple(settings.items()), late)

@@ -36,7 +36,7 @@ def discovered() -> dict[str, MethodSpec]:
 
 METHODS = discovered()
 
-#: Characters of a text that an error repeats.
+#: Characters of a text that an error quotes.
 _LONGEST = 100
 
 ALIASES = {alias: spec.name for spec in METHODS.values() for alias in spec.aliases}
@@ -66,7 +66,7 @@ class Method:
 
     @property
     def matrices(self) -> tuple[str, ...]:
-        """What its matrices are called: contributions of the source and, if it gives them, of the target prefix."""
+        """The names of its matrices: contributions of the source and, if there are any, of the target prefix."""
         return (self.text, f"{self.text}@prefix") if self.spec.prefix else (self.text,)
 
     def with_parameters(self, **values: Any) -> Method:
@@ -82,7 +82,7 @@ def method(name: str, values: Mapping[str, Any]) -> Method:
 
 
 def parse(text: str) -> Method:
-    """Returns the method that a text names, or raises with what is allowed there."""
+    """Returns the method given as text; raises with what is allowed."""
     shown = _plain(text)
     name, *settings = text.split(",")
     name = ALIASES.get(name, name)
@@ -104,7 +104,7 @@ def parse(text: str) -> Method:
 
 
 def parse_all(texts: Iterable[str]) -> list[Method]:
-    """Returns the methods of several texts, each once, in the order they first stand in."""
+    """Returns the methods of several texts, each once, in order of first occurrence."""
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
@@ -115,7 +115,7 @@ def plain(sigma: float, samples: int) -> list[str]:
 
 
 def supported(texts: Iterable[str], architecture: str) -> list[str]:
-    """Returns those of canonical methods that work with models of an architecture."""
+    """Returns the canonical methods that work with models of an architecture."""
     return [text for text in texts if parse(text).spec.supports(architecture)]
 
 

@@ -1,4 +1,4 @@
-"""What the pipeline attributes; plain data, so that reading a configuration loads no tensor library."""
+"""Settings of attribution; plain data, so that reading a configuration loads no tensor library."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class AttributionSettings:
     def canonical(self, where: str = "attribution") -> Self:
         """Returns the settings with methods in canonical form.
 
-        Raises for a method that is unknown, or there twice, and for a training of masks that cannot be.
+        Raises for a method that is unknown or given twice, and for impossible settings of mask training.
         """
         self.masks.trained(f"{where}.masks")
         return replace(self, methods=_canonical(self.methods, f"{where}.methods"))
@@ -99,7 +99,7 @@ class AttributionSettings:
 
 
 def _canonical(methods: Iterable[str], where: str) -> tuple[str, ...]:
-    """Returns the methods in canonical form; the same one twice, however it is written, is an error."""
+    """Returns the methods in canonical form; raises if one is given twice, however it is written."""
     found: list[str] = []
     for place, text in enumerate(methods):
         try:

@@ -1,4 +1,4 @@
-"""The attention that serves a target word best: weights over source positions that make it most probable.
+"""The best attention for a target word: weights over source positions that make it most probable.
 
 By exponentiated gradient: weights are multiplied by exp(-rate * slope) and made to sum to one. Every problem has a rate
 of its own, lowered where a step went further than its slope can be trusted, and raised where it did not. A problem ends
@@ -26,12 +26,12 @@ Losses = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Optimum(NamedTuple):
-    """What was found."""
+    """The result of the search."""
 
     weights: Tensor  # (problem, position), each row sums to one
     losses: Tensor  # (problem)
-    left: Tensor  # (problem): what might be gained still, in nats
-    evaluations: int  # slopes that were asked for, over all problems
+    left: Tensor  # (problem): the remaining possible gain, in nats
+    evaluations: int  # slopes computed, over all problems
 
 
 def minimise(losses: Losses, allowed: Tensor, like: Tensor, steps: int, enough: float = ENOUGH) -> Optimum:

@@ -1,4 +1,4 @@
-"""What a method declares about itself: everything that the engine, the command line and the plan know of it.
+"""The declaration of a method: everything that the engine, the command line and the plan know about it.
 
 A method is one file in ``methods/`` with a ``SPEC``. Its ``passes`` say what it needs of a model and carry its
 functions. The engine groups methods by them and never asks for a name. This module and all specs are plain data: a
@@ -68,7 +68,7 @@ class ForwardPass:
 
 
 class Reading(NamedTuple):
-    """What a method makes of the gradients of source embeddings."""
+    """How a method reads the gradients of source embeddings."""
 
     #: (..., source) of gradients and embeddings (..., source, dim); None is their product, which has a faster way.
     of_vectors: Callable[[Tensor, Tensor], Tensor] | None = None
@@ -88,7 +88,7 @@ class GradientPasses:
 
 @dataclass(frozen=True)
 class OwnPasses:
-    """Whatever the method does with the model; it counts its passes in ``inputs.statistics``."""
+    """Passes of the method's own; it counts them in ``inputs.statistics``."""
 
     score: Callable[[Inputs, Values], Contributions]
     # For the plan: passes per sentence, back from each of its target positions, and for each of its source positions,
@@ -194,13 +194,13 @@ def place(*names: str) -> Parameter:
     return Parameter(names[0], f"{', '.join(names)} or a number from 0 to {PLACE.most}", read)
 
 
-#: Which token's probability is explained: the one that stands there, or the most probable other one.
+#: Which token's probability is explained: the label, or the most probable other token.
 LABEL = {"label": one_of("reference", "runner_up")}
 
 #: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
 GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
 
-#: What stands for a source token that is not there, in its vector before positions: nothing but zeros.
+#: The baseline for an absent source token, in its vector before positions: zeros.
 BASELINE = {"baseline": one_of("zero")}
 
 #: A straight path from the baseline of all source tokens, and how many points of it are asked.

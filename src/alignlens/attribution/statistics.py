@@ -1,4 +1,4 @@
-"""What a run met, counted over all its sentences."""
+"""Events of a run, counted over all its sentences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MILLION = 1_000_000
 
 @dataclass
 class Statistics:
-    """What a run met, over all its sentences; counters only, so that shards add up."""
+    """Events of a run over all its sentences; counters only, so that shards add up."""
 
     rows: int = 0  # that were normalised: target positions, once per noisy copy, or layer
-    rows_without_positive: int = 0  # of these, had nothing to normalise: their highest raw score took all
+    rows_without_positive: int = 0  # of these, rows of zeros: all of it went to the highest raw score
     forward_passes: int = 0  # one per sentence and noisy copy
     backward_passes: int = 0  # one per sentence, copy and target position
     sentences: int = 0

@@ -1,4 +1,4 @@
-"""One sweep: copies of a few sentences through the model and back, and every method that lives on them.
+"""One sweep: copies of a few sentences through the model and back, and all methods that use them.
 
 All methods of a sweep share its copies, which are noisy, or points of a path. Each copy is one forward pass, and the
 backward passes of a copy serve every gradient method; what a method needs of them is declared in its spec. Methods with
@@ -60,7 +60,7 @@ class Sweep:
         kinds = list(dict.fromkeys(self._kinds.values()))
         self._own = _with(OwnPasses, kinds)
         self._shared = _SharedPasses(model, kinds, masks) if len(self._own) < len(kinds) else None
-        #: Whether a few sentences are work enough for a job.
+        #: Whether a few sentences are enough work for a job.
         self.is_long = any(isinstance(kind.passes, (GradientPasses, OwnPasses)) for kind in kinds)
 
     def run(self, sentences: PaddedSentences, rows: int, statistics: Statistics) -> dict[Method, list[Tensor]]:
@@ -193,7 +193,7 @@ class _Mean:
 
 
 class _Only(_Mean):
-    """The one copy that there is without noise and path."""
+    """The single copy without noise and path."""
 
     def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
         self._rows = like.new_zeros(shape)
@@ -213,7 +213,7 @@ def _with(passes: type[Declared], kinds: Iterable[Kind]) -> list[tuple[Kind, Dec
 
 
 def _sides(method: Method, scores: Contributions) -> list[Tensor]:
-    """Returns the matrices of a method; raises unless they are those that it declares."""
+    """Returns the matrices of a method; raises unless it returned those that it declares."""
     sides = [side for side in scores if side is not None]
     if len(sides) != len(method.matrices):
         raise ValueError(f"method {method.name} declares {len(method.matrices)} matrices, but gave {len(sides)}")

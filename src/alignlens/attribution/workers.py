@@ -1,7 +1,7 @@
-"""Work on several cores: each has its own share of the sentences and computes it with one thread.
+"""Work on several cores: each has its own share of the sentences and uses one thread.
 
 Threads that share every matrix product wait for each other after each one; threads with work of their own do not, and
-the numbers do not depend on how many there are. The interpreter's lock does not matter: the library gives it up while
+the numbers do not depend on how many there are. The interpreter's lock does not matter: the library releases it while
 it computes.
 """
 
@@ -29,7 +29,7 @@ class Run(Protocol):
 
 @contextmanager
 def side_by_side(workers: int, stopped: Event) -> Iterator[Run]:
-    """Gives a function that runs jobs on so many threads; ``stopped`` tells running jobs that nobody waits for them."""
+    """Gives a function that runs jobs on so many threads; ``stopped`` tells running jobs that nobody needs them."""
     if workers == 1:
         yield lambda work, jobs: map(work, jobs)
         return

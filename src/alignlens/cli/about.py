@@ -40,7 +40,7 @@ def about_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def occasion(about: Mapping[str, Any]) -> str | None:
-    """Returns how a model is asked, for the name of a run; the usual text and weights go without saying."""
+    """Returns what is run on a model, for the name of a run; the default text and weights are left out."""
     weights, split = (about.get(key) for key in ("weights", "split"))
     parts = (
         about.get("decoding"),

@@ -117,7 +117,7 @@ def _plain(quantity: str) -> str:
 
 
 def _numbers(measures: dict[str, Any]) -> dict[str, float]:
-    """Returns what of all tables can be drawn in a chart, without what is not known."""
+    """Returns the known values of all tables as metrics for charts."""
     numbers: dict[str, float | None] = {}
     for measure, content in measures.items():
         numbers[f"{measure}/xi_star"] = content["star"]

@@ -157,7 +157,7 @@ class _Markup:
 
 
 def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
-    """Returns the method or the recipe, after looking at all options that can be wrong before anything is read."""
+    """Returns the method or the recipe, after checking the options before anything is read."""
     missing = [f"--{name}" for name in ("model", "source") if getattr(args, name) is None]
     if args.method is None and args.recipe is None:
         missing.insert(len(missing) - (args.source is None), "--method")
@@ -181,7 +181,7 @@ def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
 
 
 def _checked_recipe(args: argparse.Namespace) -> AlignmentRecipe:
-    """Returns the recipe, if the options go with it."""
+    """Returns the recipe; raises if the options do not go with it."""
     for option in ("method", "extraction"):
         if getattr(args, option) is not None:
             raise ConfigError(
@@ -210,7 +210,7 @@ def _lines(links: Alignment, scores: bool) -> Iterator[str]:
 
 
 def _by_method(args: argparse.Namespace, trained: TrainedModel, method: Method, progress: Progress) -> Aligner:
-    """Returns what makes the links of a window by a method."""
+    """Returns the function that makes the links of a window by a method."""
     import numpy as np
 
     from alignlens.alignment.extraction import extract
@@ -237,7 +237,7 @@ def _by_method(args: argparse.Namespace, trained: TrainedModel, method: Method, 
 
 
 def _by_recipe(args: argparse.Namespace, trained: TrainedModel, recipe: AlignmentRecipe, progress: Progress) -> Aligner:
-    """Returns what makes the links of a window by a recipe."""
+    """Returns the function that makes the links of a window by a recipe."""
     from alignlens.recipes.asked import Pieces
     from alignlens.recipes.links import check_models, recipe_links
 

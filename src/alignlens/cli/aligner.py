@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Text = tuple[list[list[str]], list[list[str]]]
 
 OUTPUTS = Outputs(files=("out",), folders=("model",), words=("text",))
-# A job this long is worth watching in MLflow while it runs; a shorter one is over before the store is open.
+# A job this long is worth watching in MLflow while it runs; a shorter one would end before the store is open.
 _LIVE_FROM_PAIRS = 50_000
 
 
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Trains unless a stored model is given alone, then aligns if there is text to align."""
+    """Trains unless only a stored model is given, then aligns if there is text to align."""
     _check(args)
     about = about_of(args)
     to_align = _read(args.source, args.target, args.reverse) if args.source else None

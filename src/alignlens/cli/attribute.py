@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from alignlens.tracking.journal import Run
 
 OUTPUTS = Outputs(folders=("out",))
-# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+# After this time a run is shown in MLflow while it runs; a shorter one would end before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 _MEASURE_EVERY_SECONDS = 15.0
 _WORK, _OPTIONAL = ("model", "source", "methods"), ("target", "masks")
@@ -82,7 +82,7 @@ def add_adaptive(parser: argparse.ArgumentParser) -> None:
 
 
 def check_adaptive(risk: float | None) -> None:
-    """Raises for a risk that makes no sense."""
+    """Raises for a risk outside its range."""
     if risk is not None and not 0 < risk < 0.5:
         raise ConfigError(f"--adaptive {risk:g}: a risk must lie between 0 and 0.5, e.g. 0.01")
 
@@ -138,7 +138,7 @@ def _attributed(args: argparse.Namespace, about: dict[str, Any]) -> dict[str, fl
 def _texts(
     args: argparse.Namespace, trained: TrainedModel, source: Given, target: Given | None
 ) -> tuple[TokenStore, TokenStore]:
-    """Returns the pieces to read, and those to explain: given ones, or what the model makes of the first."""
+    """Returns the pieces to read, and those to explain: given ones, or the model's translation."""
     read = trained.source_ids(source)
     if target is not None:
         return read, trained.target_ids(target)
@@ -211,7 +211,7 @@ def _write_scores(
 
 
 class _Watch:
-    """Records how far it is while it goes, and shows a long run in MLflow."""
+    """Records progress, and shows a long run in MLflow."""
 
     def __init__(self, journal: Journal, record: Run) -> None:
         self._journal, self._record = journal, record
@@ -220,7 +220,7 @@ class _Watch:
         self._live = False
 
     def beside(self, advance: Callable[[int], None]) -> Callable[[int], None]:
-        """Returns a function that tells both how many more sentences were done."""
+        """Returns a function that passes the number of sentences done on to both."""
 
         def measured(amount: int) -> None:
             advance(amount)

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _numbers(content: dict[str, Any]) -> dict[str, float]:
-    """Returns what of a result can be drawn in a chart."""
+    """Returns the values of a result that can be drawn in a chart."""
     numbers = {key: content[key] for key in ("bleu", "brevity_penalty", "sentences")}
     numbers["length_ratio"] = content["hypothesis_words"] / max(content["reference_words"], 1)
     if "interval" in content:
@@ -163,7 +163,7 @@ def _compare(args: argparse.Namespace, about: dict[str, Any]) -> None:
 
 
 def _names(given: list[str] | None, groups: list[list[str]]) -> list[str]:
-    """Returns what the systems are called, by default after their first files."""
+    """Returns the names of the systems, by default those of their first files."""
     if given is None:
         return list(row_names([group[0] for group in groups]).values())
     if len(given) != len(groups) or len(set(given)) < len(given):

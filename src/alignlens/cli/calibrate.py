@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Asks all candidates, searches, writes the recipe and tells how it came about."""
+    """Scores all candidates, searches, writes the recipe and prints the steps that led to it."""
     check_compute(args)
     more = parse_all(args.methods)
     if args.reverse is None and args.gold is None:
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_again(option: str, name: str | None) -> None:
-    """Raises for a pipe, which can be read only once; a recipe has the checksums of what it was made of."""
+    """Raises for a pipe, which can be read only once; a recipe has the checksums of its texts."""
     if name is not None and Path(name).exists() and not (Path(name).is_file() or Path(name).is_dir()):
         raise ConfigError(f"{option} {name}: is a stream, but the recipe needs the checksum of a file. Give a file.")
 
@@ -156,7 +156,7 @@ def _as_json(found: Calibrated) -> dict[str, object]:
 
 
 def _table(found: Calibrated) -> str:
-    """Returns the components in the order they were taken in, and what came of them."""
+    """Returns the components in the order they were chosen, with their results."""
     recipe, origin = found.recipe, found.recipe.calibrated
     width = max(len(each.method) for each in found.taken)
     lines = [f"{'direction':<9}  {'component':<{width}}   alone  together     AER"]

@@ -114,7 +114,7 @@ def _sizes(trained: TrainedModel, sums: CalibrationSums) -> dict[str, int]:
 
 
 def _quantities(sums: CalibrationSums, draws: Any) -> dict[str, Any]:
-    """Returns means and their limits as plain data; None is what is not known."""
+    """Returns means and their limits as plain data; None where unknown."""
     limits = sums.intervals(draws)
     return {
         "quantities": {

@@ -38,7 +38,7 @@ OUTPUTS = {
 _log = logging.getLogger("classify")
 _RAREST = 3
 _WIDTH = 300
-# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+# After this time a run is shown in MLflow while it runs; a shorter one would end before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 
 
@@ -73,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     preparing.add_argument("--mirror", metavar="DIR", help="directory with a copy of the files")
     preparing.add_argument("--cache", metavar="DIR", help=f"where downloads are kept ({DEFAULT_CACHE})")
     preparing.add_argument("--datasets", metavar="FILE", action="append", help=f"datasets ({DEFAULT_PATH})")
-    # The entry itself instead of the one on file: how the pipeline hands over custom datasets.
+    # The entry itself instead of the one on file: the pipeline passes custom datasets this way.
     preparing.add_argument("--definition", help=argparse.SUPPRESS)
 
     training = task("train", "train a classifier, resumably", "--data texts --work work --out model")
@@ -168,7 +168,7 @@ def _train(args: argparse.Namespace) -> None:
             write_classifier(args.out, loop, recipe, prepared)
             for name in (CARD, CURVE_FILE):
                 record.artifact(args.out / name)
-            # Whoever waits finds the training at its end, and need not do it again to write the same model.
+            # A waiting process finds the finished training, and writes the same model without repeating it.
             if not hold.awaited():
                 loop.work.remove()
     best = loop.progress.best or {}

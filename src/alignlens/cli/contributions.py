@@ -1,4 +1,4 @@
-"""``alignlens contributions``: how much of a translation comes from the source, and how much from its own beginning."""
+"""``alignlens contributions``: how much of a translation comes from the source, and how much from its own prefix."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes what every prediction is made of, window by window, then what all sentences have in common."""
+    """Writes the contributions to every prediction, window by window, then the summary of all sentences."""
     from alignlens.metrics.contributions import Suspicion
 
     method = _check(args)
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> Method:
-    """Returns the method, after looking at all options that can be wrong before anything is read."""
+    """Returns the method, after checking the options before anything is read."""
     check_compute(args)
     check_translation(args)
     if args.source == args.target == STANDARD:
@@ -132,7 +132,7 @@ def _check(args: argparse.Namespace) -> Method:
 
 
 class _Kept(NamedTuple):
-    """What is kept of a sentence until all are known."""
+    """The values of a sentence that are kept until all are known."""
 
     number: int
     shares: NDArray[np.float64]  # of the source at every step, renormalised
@@ -141,7 +141,7 @@ class _Kept(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """One sentence with its steps, and what its columns and rows are called."""
+    """One sentence with its steps, and the names of its columns and rows."""
 
     number: int
     steps: Steps

@@ -135,12 +135,12 @@ def _measured(
                 masks=masks,
             ).as_json()
             rows.append({"method": method.text, "name": method.name, **found})
-            progress.advance(count - int(found["sentences"]))  # what it had no time for
+            progress.advance(count - int(found["sentences"]))  # passes it had no time for
     return rows
 
 
 def _facts(args: argparse.Namespace, trained: TrainedModel) -> dict[str, Any]:
-    """Returns what the seconds depend on besides the model."""
+    """Returns the facts besides the model that the seconds depend on."""
     import torch
 
     from alignlens.attribution.gradients.compiled import library
@@ -167,7 +167,7 @@ def _identity(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(method: str) -> str:
-    """Returns a method in letters that the name of a metric may have."""
+    """Returns a method spelled with characters that are allowed in metric names."""
     return method.replace(",", " ").replace("=", " ")
 
 

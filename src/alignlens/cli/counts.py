@@ -1,4 +1,4 @@
-"""``alignlens counts``: which words of two languages stand together, and whether a proxy would learn that first."""
+"""``alignlens counts``: which words of two languages occur together, and whether a proxy would learn that first."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a text: its words as numbers, and what they are called."""
+    """One side of a text: its words as numbers, and their names."""
 
     store: TokenStore
     names: list[str]

@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     preparing.add_argument("name", metavar="NAME", help="dataset")
     preparing.add_argument("--out", metavar="DIR", required=True, help="directory to write")
     preparing.add_argument("--settings", metavar="JSON", default="{}", help="JSON with cleaning {...}, max_train_pairs")
-    # The entry itself instead of the one on file: how the pipeline hands over custom datasets.
+    # The entry itself instead of the one on file: the pipeline passes custom datasets this way.
     preparing.add_argument("--definition", help=argparse.SUPPRESS)
     preparing.add_argument("--manifest", metavar="FILE", help="manifest of fetch (default: fetch now)")
     preparing.add_argument("--journal", metavar="FILE", help="journal to write")
@@ -136,7 +136,7 @@ def _list(registry: Registry, places: Places, as_json: bool) -> None:
 
 
 def _row(dataset: Dataset | LabelledSet, places: Places) -> dict[str, Any]:
-    """Returns what is listed of bitexts and labelled texts alike."""
+    """Returns the facts that are listed for bitexts and labelled texts alike."""
     found = {where(file, places) for file in dataset.files().values()} or {"built in"}
     return {
         "name": dataset.name,
@@ -183,7 +183,7 @@ def _check_dataset(dataset: Dataset, places: Places) -> None:
             _say("ok", role, f"{path}  {said}")
         except AlignlensError as error:
             problems.append(error)
-            # Links cannot be measured against a text that is broken itself.
+            # Links cannot be checked against a text that is itself broken.
             for side in SIDES:
                 texts.pop(f"{split}.{side}", None)
             _say("problem", role, str(error))
@@ -211,7 +211,7 @@ def _check_labelled(texts: LabelledSet, places: Places) -> None:
 
 
 def _conclude(dataset: Dataset | LabelledSet, problems: list[AlignlensError]) -> None:
-    """Raises the first of several problems; says so where nothing was to be checked."""
+    """Raises the first of several problems; says so if there was nothing to check."""
     if not dataset.files():
         _say("ok", dataset.name, "generated, no files to check")
     if problems:

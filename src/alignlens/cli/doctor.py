@@ -112,7 +112,7 @@ def _compiled() -> Check:
 
 
 def _extras() -> Iterator[Check]:
-    """Checks what single studies need besides."""
+    """Checks what single studies need in addition."""
     for study in studies().values():
         for extra in study.extras:
             try:

@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _name(args: argparse.Namespace, about: dict[str, Any]) -> str:
-    """Returns what to call the encoder: what the job says it is, its packaged name, or the name of its folder."""
+    """Returns the name of the encoder: as given by the job, its packaged name, or its folder."""
     if "encoder" in about:
         return str(about["encoder"])
     if args.encoder in PACKAGED:
@@ -159,7 +159,7 @@ def _params(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _numbers(result: dict[str, Any]) -> dict[str, float]:
-    """Returns what of the statistics can be drawn in a chart, without what could not be computed."""
+    """Returns the statistics that can be drawn in a chart, without those that could not be computed."""
     spread, frequency = result["dispersion"], result["frequency"]
     found = {
         "sequences": result["facts"]["sequences"],

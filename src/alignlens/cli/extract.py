@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes the links of every method by every procedure, and how spread out the scores of each method are."""
+    """Writes the links of every method by every procedure, and the entropy of each method's scores."""
     about = about_of(args)
     check_replaceable(args.out_dir, KIND)
     scores = Matrices.open(args.matrices)

@@ -1,4 +1,4 @@
-"""What can go wrong below us, in one line each: the operating system, memory, standard output."""
+"""Failures of the operating system, memory and standard output, as one line each."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def one_line(text: str) -> str:
-    """Returns a message without line breaks and other control characters, which names of files may have."""
+    """Returns a message without line breaks and other control characters, which file names may contain."""
     return _UNPRINTABLE.sub(lambda found: " " if found[0] in "\n\t" else repr(found[0])[1:-1], text).strip()
 
 
 def explained(error: BaseException) -> str | None:
-    """Returns the line for an error that is no bug of ours, or None if it is one."""
+    """Returns the line for an error that is not our bug, or None if it is."""
     if isinstance(error, AlignlensError):
         return one_line(str(error))
     if isinstance(error, OSError) and error.errno is not None:
@@ -61,7 +61,7 @@ def explained(error: BaseException) -> str | None:
 
 
 def limit_memory() -> None:
-    """Lets an allocation that cannot be met fail here and now: the kernel would kill this or another process later."""
+    """Makes an allocation that cannot be met fail at once; otherwise the kernel kills a process later."""
     available = _available_memory()
     if available is None:
         return

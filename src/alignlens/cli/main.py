@@ -78,11 +78,11 @@ def _usage() -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, like every other error."""
+    """Reports what is wrong in one line, like every other error."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         with exit_on_error(self.prog.removeprefix("alignlens ")):
-            # argparse itself says nothing if that cannot be written.
+            # argparse itself ignores an error in writing this.
             (sys.stdout if file is None else file).write(self.format_help())
             sys.stdout.flush()
 
@@ -92,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 
 @contextmanager
 def exit_on_error(what: str, debug: bool = False) -> Iterator[None]:
-    """Turns an error that is no bug into one line on stderr and exit code 2; ``debug`` shows where it came from."""
+    """Turns an error that is not a bug into one line on stderr and exit code 2; ``debug`` shows its traceback."""
     try:
         yield
     except KeyboardInterrupt:
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatched(list(sys.argv[1:] if argv is None else argv))
     except BrokenPipeError:
-        # The reader of our output has gone (head, less); that is no error of ours.
+        # The reader of our output has gone (head, less); that is not an error.
         drop_output()
         return 0
     finally:
@@ -161,7 +161,7 @@ def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
 
 
 def _empty_value(arguments: Sequence[str]) -> str | None:
-    """Returns the option that was given an empty text: a variable of a shell that is not set, most often."""
+    """Returns the option that was given an empty value, usually from an unset shell variable."""
     for before, given in pairwise(["", *arguments]):
         if given == "" or (given.startswith("--") and given.endswith("=")):
             return given.rstrip("=") or before
@@ -180,7 +180,7 @@ def _run(verb: str, module: ModuleType, args: argparse.Namespace) -> int | None:
 
 
 def _flush() -> None:
-    """Writes what was printed before an error; if that cannot be, it has been told, or nobody listens."""
+    """Flushes standard output after an error; a failure has been reported already, or there is no reader."""
     try:
         sys.stdout.flush()
     except OSError:

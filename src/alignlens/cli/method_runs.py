@@ -1,4 +1,4 @@
-"""What the journal tells of the scores of methods: one run per cell of a table."""
+"""Records the scores of methods in the journal: one run per cell of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAGS = ("dataset", "pair", "model", "architecture", "seed", "weights", "split",
 
 
 def record_part(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Records that a part was scored; what was found is recorded when all parts are together."""
+    """Records that a part was scored; the scores are recorded when all parts are joined."""
     common = model_run(about, "score-part")
     name = run_name(common["name"], occasion(about), f"part {about['shard']}" if "shard" in about else None)
     journal.run(**{**common, "name": name}).metric("rows", len(rows))

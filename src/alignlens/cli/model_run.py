@@ -1,4 +1,4 @@
-"""What the run of one step of a trained model (translate, force, bleu) is called."""
+"""Names of the runs of steps with a trained model (translate, force, bleu)."""
 
 from __future__ import annotations
 

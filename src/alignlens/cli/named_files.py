@@ -1,4 +1,4 @@
-"""Files that become rows of a table: each is given once, and has a name of its own."""
+"""Files that become rows of a table: each is given once, under a name of its own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def check_once(option: str, paths: list[str]) -> None:
 
 
 def row_names(paths: list[str]) -> dict[str, str]:
-    """Returns what a row is called: the file's name without its ending, or the path where two would be alike."""
+    """Returns the name of a row: the file's name without its ending, or the path if two would be equal."""
     stems = [Path(path).stem for path in paths]
     return {path: stem if stems.count(stem) == 1 else path for path, stem in zip(paths, stems, strict=True)}

@@ -1,4 +1,4 @@
-"""Numbers on the command line: types for ``argparse`` whose errors say the value and what is allowed."""
+"""Numbers on the command line: types for ``argparse`` whose errors give the value and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of sentences on the command line: files, stores or standard input, with a translation or one by the model."""
+"""Pairs of sentences on the command line: files, stores or standard input, with a given translation or the model's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Window(NamedTuple):
     read: TokenStore
     explained: TokenStore
     source: Given
-    target: Given  # as it was given, or the text of what the model has written
+    target: Given  # as given, or the text of the model's translation
 
 
 def add_translation(parser: argparse.ArgumentParser, written: bool = True) -> None:
@@ -77,7 +77,7 @@ def beam_of(args: argparse.Namespace) -> BeamSettings:
 
 
 def count_pairs(source: str, target: str | None) -> int | None:
-    """Returns the number of sentences, where it can be known before; raises if the texts differ in it."""
+    """Returns the number of sentences, if it can be known in advance; raises if the texts differ in it."""
     from alignlens.decoding.given import count_of
 
     names = [name for name in (source, target) if name is not None]
@@ -166,7 +166,7 @@ def _windows(source: str, target: str | None) -> Iterator[tuple[Given, Given | N
 
 
 def translated(trained: TrainedModel, source_ids: TokenStore, beam: BeamSettings, tokens: int) -> TokenStore:
-    """Returns the pieces that the model writes: they are what is explained, not the text that they spell."""
+    """Returns the pieces that the model writes: these are explained, not the text that they spell."""
     from alignlens.decoding.sentences import stored
     from alignlens.decoding.translate import translate
 

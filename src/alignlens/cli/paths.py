@@ -1,4 +1,4 @@
-"""What a command reads and writes, compared before anything is read: no output may be an input or another output."""
+"""Checks inputs and outputs of a command before anything is read: no output may be an input or another output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outputs:
     """The options of a verb that name what it writes; all others name what it reads, if they name anything.
 
     ``folders`` are replaced as a whole, or removed in the end; ``places`` are folders that files are put into;
-    ``words`` never name a file, whatever lies around under that name.
+    ``words`` never name a file, even if one of that name exists.
     """
 
     files: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Outputs:
 
 
 def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
-    """Raises if a file or folder to be written is one to be read, or is to be written twice."""
+    """Raises if an output is also an input, or is written twice."""
     values = {name: value for name, value in vars(args).items() if value is not None}
     files = [(name, path) for name in (*outputs.files, "journal") for path in _paths(values.get(name))]
     folders = [(name, path) for name in outputs.folders for path in _paths(values.get(name))]
@@ -64,7 +64,7 @@ def check_outputs(args: argparse.Namespace, outputs: Outputs) -> None:
 
 
 def _check_parents(path: Path) -> None:
-    """Raises if a file stands where a folder would have to be made."""
+    """Raises if there is a file where a folder would have to be created."""
     for parent in path.parents:
         if os.path.lexists(parent):
             if not parent.is_dir():
@@ -108,7 +108,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def _same(path: Path | str, other: Path | str) -> bool:
-    """Tells whether two names stand for one file or folder; devices may be read and written."""
+    """Returns whether two names refer to the same file or folder; devices may be read and written."""
     try:
         return Path(path).samefile(other) and (Path(path).is_file() or Path(path).is_dir())
     except (OSError, ValueError):
@@ -116,7 +116,7 @@ def _same(path: Path | str, other: Path | str) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    """Tells whether a name stands for a regular file, or for none yet."""
+    """Returns whether a name refers to a regular file, or to nothing yet."""
     return path.is_file() or not path.exists()
 
 

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prints the plan and its cost; a wrong configuration is an error."""
+    """Prints the plan and its cost; raises for a wrong configuration."""
     if args.gpu_tflops is not None and not args.gpu_tflops > 0:
         raise ConfigError(f"--gpu-tflops {args.gpu_tflops:g}: must be more than 0")
     project = Path.cwd()
@@ -105,7 +105,7 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def _occasion(asked: Mapping[str, Any]) -> str:
-    """Returns how a model is asked; the usual text and weights go without saying."""
+    """Returns what is run on a model; the default text and weights are left out."""
     split = "" if asked["split"] == TEST else f" of the {asked['split']} text"
     weights = "" if asked["weights"] == FINAL else f" after {asked['weights']} updates"
     return f"{asked['decoding']}{split}{weights}"

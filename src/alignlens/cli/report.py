@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _planned(configfiles: Sequence[str]) -> Manifest:
-    """Returns what the configuration of the current folder makes."""
+    """Returns the manifest of the configuration in the current folder."""
     from alignlens.workflow.plan import Plan
     from alignlens.workflow.settings import load_settings, read_config
 

@@ -100,7 +100,7 @@ def _scored(
 
 
 def _gathered(args: argparse.Namespace) -> tuple[dict[str, Any], SentenceCounts | None]:
-    """Returns the table of all parts, and what was counted sentence by sentence if it is wanted."""
+    """Returns the table of all parts, and the counts by sentence if requested."""
     if (args.sentences is None) != (args.gather_sentences is None):
         raise ConfigError("with --gather, --sentences and --gather-sentences go together")
     result = gathered_parts(args.gather)
@@ -110,7 +110,7 @@ def _gathered(args: argparse.Namespace) -> tuple[dict[str, Any], SentenceCounts 
 
 
 def _described(text: str) -> dict[str, Any]:
-    """Returns what a row tells of its method."""
+    """Returns the facts about the method of a row."""
     method = parse(text)
     return {"method": method.text, "name": method.name, "parameters": dict(method.parameters)}
 

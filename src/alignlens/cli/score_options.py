@@ -1,4 +1,4 @@
-"""Options of the verbs that score links: the interval, and what is counted sentence by sentence."""
+"""Options of the verbs that score links: the interval, and the counts by sentence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_interval(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sentences(parser: argparse.ArgumentParser) -> None:
-    """Adds the option for what is compared in pairs later."""
+    """Adds the option for counts by sentence, for paired comparisons."""
     text = "write the counts of every row and sentence pair, for paired comparisons (.npz)"
     parser.add_argument("--sentences", type=Path, metavar="FILE", help=text)
 

@@ -1,4 +1,4 @@
-"""What the verbs share whose work can be divided among machines: ``--shard K/N``, and ``--gather`` for the parts."""
+"""Options of the verbs whose work can be divided among machines: ``--shard K/N``, and ``--gather`` for the parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHARD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 def add_shards(parser: argparse.ArgumentParser, part: str, metavar: str) -> argparse._ArgumentGroup:
-    """Adds --shard and --gather and returns their group; ``part`` says what a part leaves behind."""
+    """Adds --shard and --gather and returns their group; ``part`` names the output of a part."""
     group = parser.add_argument_group(
         "in parts, for several machines; put together, they equal the output of one run byte for byte"
     )

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Writes the study and prints what became of the claims."""
+    """Writes the study and prints the verdicts on the claims."""
     from alignlens.results.manifest import Manifest
     from alignlens.results.reader import read_results
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
-    """Writes the verdicts, and the page that has everything."""
+    """Writes the verdicts and the page."""
     from alignlens.display.render import latex, markdown
     from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, comparison_records, records
     from alignlens.studies.files import write_csv
@@ -94,7 +94,7 @@ def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
 
 
 def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[str, Any]:
-    """Returns what the main report shows of the study."""
+    """Returns the summary of the study for the main report."""
     from alignlens.studies.claims import counted
 
     return {

@@ -142,7 +142,7 @@ def _write_pieces(args: argparse.Namespace) -> dict[str, int]:
     from alignlens.subwords.stores import PieceWriter, opened
 
     segmenter = read_segmenter(args.model)
-    # Only a file can be read twice: once for its damages and its length, before the long work.
+    # Only a file can be read twice: first to check it and count its lines, before the long work.
     total = sum(1 for _ in stream_lines(args.input)) if args.input.is_file() else None
     counts = {"lines": 0, "words": 0, "pieces": 0}
     with ExitStack() as stack:

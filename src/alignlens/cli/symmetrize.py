@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     _check(args)
     about = about_of(args)
     with Journal(args.journal) as journal:
-        # What is wrong with the files is told before a run is recorded.
+        # Errors in the files are reported before a run is recorded.
         pairs = _pairs(args.forward_dir, args.reverse_dir) if args.forward_dir else []
         both = None if args.forward_dir else _read(args.forward, args.reverse, args.flip_reverse)
         record = journal.run(**_run_of(about), params={"methods": " ".join(args.method)})
@@ -127,7 +127,7 @@ def _write_file(forward: Alignment, reverse: Alignment, args: argparse.Namespace
 
 
 def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
-    """Returns the files of the same name in two folders; one that only one of them has is an error."""
+    """Returns the files of the same name in two folders; raises if one of them lacks a file."""
     names = [{path.name for path in links_files(folder)} for folder in (forward, reverse)]
     if alone := sorted(names[0] ^ names[1]):
         missing = (reverse if alone[0] in names[0] else forward) / alone[0]
@@ -138,7 +138,7 @@ def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
 
 
 def _lengths(args: argparse.Namespace) -> Lengths | None:
-    """Returns how many words the sentences have, as both folders say."""
+    """Returns the lengths of the sentences, on which both folders must agree."""
     forward, reverse = read_lengths(args.forward_dir), read_lengths(args.reverse_dir)
     if reverse is not None and args.flip_reverse:
         reverse = (reverse[1], reverse[0])

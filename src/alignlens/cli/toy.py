@@ -1,4 +1,4 @@
-"""``alignlens toy``: train small models on a generated task, many seeds at once; the same command goes on."""
+"""``alignlens toy``: train small models on a generated task, many seeds at once; the same command continues."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _record(journal: Journal, about: dict[str, Any], task: str, settings: ToySet
 
 
 def _recorded(record: Run, result: Mapping[str, Any]) -> dict[str, float]:
-    """Records the curves of a task; returns what they end in."""
+    """Records the curves of a task; returns their final values."""
     steps = result["steps"]
     if result["task"] == "keyword":
         last = {}

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     for name, action in add_actions(parser, _ACTIONS).items():
         action.add_argument("--results", type=Path, default=Path("results"), help="results folder (results)")
-        if name != "rebuild":  # half a SQLite store would replace a whole one
+        if name != "rebuild":  # half a SQLite store would replace a complete one
             action.add_argument("--preset", help="only the runs of one preset")
         if name != "list":
             action.add_argument("--uri", help="tracking URI (MLFLOW_TRACKING_URI, else results/mlflow.db)")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int | None:
     """Runs one action."""
     if args.action == "list":
         return _list(args)
-    # A new store without the runs of a folder that cannot be read would not be whole.
+    # A new store without the runs of an unreadable folder would be incomplete.
     unread: list[str] | None = [] if args.action == "sync" else None
     journals = find_journals(args.results, getattr(args, "preset", None), unread)
     try:
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def summary(result: SyncResult, address: Address) -> str:
-    """Returns one line that says what was done where."""
+    """Returns one line about what was done, and where."""
     counts = f"{result.created} created, {result.replaced} replaced, {result.updated} continued"
     counts += f", {result.unchanged} unchanged"
     if result.ended:
@@ -98,7 +98,7 @@ def summary(result: SyncResult, address: Address) -> str:
 
 
 def warn(result: SyncResult, who: str) -> None:
-    """Says on stderr, in one line each, what is missing in the store; why it was not reached comes last."""
+    """Prints to stderr, in one line each, what is missing in the store; why it was not reached comes last."""
     comfort = "" if result.reached else " The journals hold all runs: sync again later."
     if any(advice in problem for problem in result.problems[-1:] for advice in (KEPT, "alignlens track rebuild")):
         comfort = ""

@@ -1,4 +1,4 @@
-"""``alignlens train``: train a translation model; the same command goes on after any interruption."""
+"""``alignlens train``: train a translation model; the same command continues after any interruption."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FILES = {
     "source_subwords": ("FILE", "SentencePiece model of the source"),
     "target_subwords": ("FILE", "SentencePiece model of the target"),
 }
-# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+# After this time a run is shown in MLflow while it runs; a shorter one would end before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 
 
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """What a verb trains: how it is put together and written, and what is done before and after, by one process."""
+    """A training of a verb: how it is assembled and written, and what one process does before and after."""
 
     assembled: Callable[[Processes], tuple[Training, ModelSpec]]
     written: Callable[[Training, ModelSpec], None]
@@ -140,7 +140,7 @@ def carry_out(args: argparse.Namespace, about: dict[str, Any], threads: int, tas
                 for name in ("model.json", "curves.csv", "samples.txt"):
                     if (args.out / name).exists():
                         record.artifact(args.out / name)
-                # Whoever waits finds the training at its end, and need not do it again to write the same model.
+                # A waiting process finds the finished training, and writes the same model without repeating it.
                 if hold is None or not hold.awaited():
                     task.after()
                     training.work.remove()

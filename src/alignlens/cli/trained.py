@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from alignlens.decoding.translate import TrainedModel
     from alignlens.models.contract import Seq2Seq
 
-#: With fewer weights, threads wait for each other longer than they compute, on a busy machine for minutes.
+#: With fewer weights, threads wait for each other longer than they compute; on a busy machine, for minutes.
 _WORTH_SEVERAL_THREADS = 1_000_000
 _OF_PRODUCTS = "threads of matrix products (default: all cores, one for a small model)"
 _TEXT = "tokenised text, plain or gzip, or the token store of one"
-#: What ``--threads`` means to the verbs that attribute.
+#: The meaning of ``--threads`` in the verbs that attribute.
 SHARED = "threads that share the sentences (default: all cores)"
 
 
@@ -60,12 +60,12 @@ def add_masks(parser: argparse.ArgumentParser) -> None:
 
 
 def add_source(parser: argparse.ArgumentParser, more: str = "", required: bool = True) -> None:
-    """Adds --source, text or a token store; ``more`` is what else there is to say."""
+    """Adds --source, text or a token store; ``more`` is added to the help."""
     parser.add_argument("--source", required=required, metavar="TEXT", help=f"{_TEXT}{more}")
 
 
 def add_texts(parser: argparse.ArgumentParser, purpose: str, required: bool = True) -> None:
-    """Adds --source and --target; ``purpose`` is what becomes of the target."""
+    """Adds --source and --target; ``purpose`` says how the target is used."""
     add_source(parser, required=required)
     parser.add_argument("--target", required=required, metavar="TEXT", help=f"its translation, likewise, {purpose}")
 
@@ -87,7 +87,7 @@ def add_compute(
 
 
 def check_compute(args: argparse.Namespace) -> None:
-    """Raises for numbers that make no sense."""
+    """Raises for numbers below one."""
     for option in ("batch_tokens", "threads"):
         value = getattr(args, option)
         if value is not None and value < 1:
@@ -98,7 +98,7 @@ def workers(args: argparse.Namespace) -> int:
     """Returns how many threads share the sentences of an attribution; each computes alone, so size does not matter."""
     if args.threads is not None:
         return int(args.threads)
-    # What this process may use; where the system cannot tell, what there is.
+    # The cores that this process may use; on systems that cannot tell, all cores.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -113,7 +113,7 @@ def load_reverse(args: argparse.Namespace) -> TrainedModel:
 
 
 def _loaded(args: argparse.Namespace, folder: Path, weights: str) -> TrainedModel:
-    # Only now: loading the library takes seconds, and a wrong option or file should be told at once.
+    # Only now: loading the library takes seconds, and a wrong option or file should be reported at once.
     import torch
 
     from alignlens.decoding.translate import TrainedModel

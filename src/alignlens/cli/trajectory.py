@@ -46,7 +46,7 @@ _KEPT = "weights"  # what training calls the checkpoint that it kept
 _SNAPSHOTS = "snapshots"
 _IDENTITY = "identity"
 _UPDATE = re.compile(r"[0-9]{1,12}")
-# From then on the run is shown in MLflow while it goes on; a shorter one is over before the store is open.
+# After this time a run is shown in MLflow while it runs; a shorter one would end before the store is open.
 _LIVE_AFTER_SECONDS = 120.0
 
 
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Asks the model at every checkpoint, and writes and records what it said."""
+    """Runs the methods at every checkpoint, and writes and records the results."""
     check_compute(args)
     methods = parse_all(args.methods)
     about = about_of(args)
@@ -118,7 +118,7 @@ def _params(args: argparse.Namespace, methods: list[Method]) -> dict[str, Any]:
 
 
 def _request(args: argparse.Namespace, source: Given, target: Given, methods: list[Method]) -> dict[str, Any]:
-    """Returns what the answers depend on besides the weights: parts of another command are made again."""
+    """Returns what the results depend on besides the weights; parts from another command are computed again."""
     facts: dict[str, Any] = {"methods": [method.text for method in methods]}
     facts |= {"source": source.facts(), "target": target.facts()}
     if args.bleu is not None:
@@ -166,7 +166,7 @@ def _parts(asked: _Asked, files: dict[str, Path], folder: Path, journal: Journal
 
 
 def _finished(folder: Path, weights: str, asked: _Asked, path: Path) -> Trajectory | None:
-    """Returns a part that an earlier process finished, if it answers the same question."""
+    """Returns a part that an earlier process finished, if it is for the same request."""
     if not folder.is_dir():
         return None
     part = Trajectory.open(folder)
@@ -176,7 +176,7 @@ def _finished(folder: Path, weights: str, asked: _Asked, path: Path) -> Trajecto
 
 @dataclass(frozen=True)
 class _Asked:
-    """A model, and what it is asked at every checkpoint."""
+    """A model, and what is run on it at every checkpoint."""
 
     args: argparse.Namespace
     trained: TrainedModel
@@ -191,7 +191,7 @@ class _Asked:
         return len(self.texts[0]) * (2 if self.references is None else 3)
 
     def identity(self, path: Path) -> dict[str, Any]:
-        """Returns what a part is of; it goes through JSON and comes back the same."""
+        """Returns the identity of a part, as it reads after a round trip through JSON."""
         found: dict[str, Any] = json.loads(json.dumps({**self.request, "checkpoint": sha256_of(path)}))
         return found
 

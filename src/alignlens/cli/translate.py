@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translates a file, and says what was done."""
+    """Translates a file, and prints a summary."""
     check_compute(args)
     settings = _settings(args)
     if args.json and args.out == _STANDARD:
@@ -145,7 +145,7 @@ def _settings(args: argparse.Namespace) -> DecodingSettings:
 
 
 def _measures(sources: TokenStore, found: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
-    """Returns what was done, in numbers; the mean score is that of the first translation of each line."""
+    """Returns the summary; the mean score is that of the first translation of each line."""
     everything = [hypothesis for hypotheses in found for hypothesis in hypotheses]
     first = [hypotheses[0] for number, hypotheses in enumerate(found) if len(sources[number])]
     pieces_found = sum(len(hypothesis.ids) for hypothesis in first)

@@ -32,7 +32,7 @@ _EPILOG = """example:
 
 Brings the store up to date, prints the address and serves until Ctrl-C.
 For a server (--uri http://...) it only prints the address to open."""
-# MLflow starts with chat applications, where no run is seen, and no setting of the server changes that.
+# MLflow opens the page of chat applications, which shows no runs, and no setting of the server changes that.
 _WHERE = "press Model training, top left, then Experiments; docs/tracking.md shows how to compare runs"
 
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int | None:
 def _serve(address: Address, host: str, port: int) -> NoReturn:
     print(f"open {url_of(host, port)} (Ctrl-C stops it)", flush=True)
     environment = server_environment(address.uri, str(address.artifacts))
-    # A rebuild replaces the file: no connection may outlive a request.
+    # A rebuild replaces the file, so no connection may outlive a request.
     environment["MLFLOW_SQLALCHEMYSTORE_POOLCLASS"] = "NullPool"
     environment |= guests([], port)
     os.execve(sys.executable, server_command(host, port), environment)

@@ -1,6 +1,6 @@
 """Source gradients of any model behind the contract, by automatic differentiation.
 
-One backward pass per target position through the whole graph: slower than the explicit passes and right for every
+One backward pass per target position through the whole graph: slower than the explicit passes, but correct for every
 architecture. It is also what the explicit ones are tested against.
 """
 
@@ -18,7 +18,7 @@ from alignlens.models.contract import Attention, Seq2Seq
 
 @dataclass(frozen=True)
 class Graph(Forward):
-    """The graph of a forward pass, and the leaf that gradients are asked for."""
+    """The graph of a forward pass, and the leaf whose gradients are computed."""
 
     vectors: Tensor
     mask: Tensor

@@ -1,4 +1,4 @@
-"""Backward passes of the bag of words: every source vector has the same share of a state, so nothing is to be run."""
+"""Backward passes of the bag of words: every source vector has the same share of a state, so no pass is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alignlens.models.bag_of_words import BagOfWords, uniform_weights
 
 @dataclass(frozen=True)
 class BagForward(Forward):
-    """Besides what was found, the share of every source position in every state."""
+    """Adds the share of every source position in every state."""
 
     shares: Tensor = field(kw_only=True)  # (row, source)
 

@@ -1,4 +1,4 @@
-"""Which backward passes a model gets."""
+"""Chooses the backward passes of a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _fconv(model: Fconv, true_gradient: bool) -> SourceGradients[Any]:
         return FconvGradients(model)
 
 
-#: Explicit passes by the exact class of the model: a subclass may compute something else. The rest has autograd's.
+#: Explicit passes by the exact class of the model: a subclass may compute something else. All others use autograd.
 EXPLICIT: dict[type[Seq2Seq], Callable[[Any, bool], SourceGradients[Any]]] = {
     Transformer: _transformer,
     Lstm: _lstm,

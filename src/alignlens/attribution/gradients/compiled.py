@@ -75,7 +75,7 @@ class Top(ctypes.Structure):
 
 
 def library() -> ctypes.CDLL | None:
-    """Returns the compiled steps for this processor; None, and a word about it, where they were not built."""
+    """Returns the compiled steps for this processor; None, with a warning, if they were not built."""
     return native(Path(__file__).parent, "attribution of Transformers takes")
 
 

@@ -1,7 +1,7 @@
 """Gradients of many outputs of a model with respect to its source vectors, by explicit backward passes.
 
-One forward pass of a batch keeps what backward passes need. A backward pass starts at decoder states, at as many target
-positions as are wanted, and ends at the source vectors; it computes nothing for weights, and goes only through
+One forward pass of a batch keeps what backward passes need. A backward pass starts at decoder states, at any number of
+target positions, and ends at the source vectors; it computes nothing for weights, and only visits
 positions that can matter.
 """
 
@@ -19,7 +19,7 @@ from alignlens.models.contract import Attention
 
 @dataclass(frozen=True)
 class Forward:
-    """What a forward pass found; an architecture keeps more in a subclass."""
+    """The result of a forward pass; an architecture keeps more in a subclass."""
 
     states: Tensor  # (row, target, dim): what ``model.logits`` reads
     cross: tuple[Attention, ...]  # attention to the source by layer

@@ -34,7 +34,7 @@ class _LayerForward:
 
 @dataclass(frozen=True)
 class FconvForward(Forward):
-    """Besides what was found, all that a backward pass multiplies with."""
+    """Adds all factors of a backward pass."""
 
     mask: Tensor = field(kw_only=True)  # (row, source)
     memory: Tensor = field(kw_only=True)  # (row, source, dim): encoder output

@@ -27,7 +27,7 @@ _PAIRS = 512  # pairs of row and position that go backward together: enough for 
 
 @dataclass(frozen=True)
 class LstmForward(Forward):
-    """Besides what was found, all that a backward pass multiplies with."""
+    """Adds all factors of a backward pass."""
 
     lengths: Tensor = field(kw_only=True)  # (row)
     memory: Tensor = field(kw_only=True)  # (row, source, width): encoder states
@@ -44,7 +44,7 @@ class _Block:
     positions: Tensor  # (slot, row), -1 where a row has fewer
     active: list[int]  # by target position, in how many slots something stands that starts there or later
     starts: list[Tensor]  # by target position, the pairs that start there, as numbers in the flat rectangle
-    cotangents: Tensor  # (slot * row, dim); where nothing is wanted, any: what comes of it is left out at the end
+    cotangents: Tensor  # (slot * row, dim); arbitrary where nothing is wanted, and dropped at the end
     join_slopes: Tensor  # (row, target, dim)
     weights: Tensor  # (row, target, source)
     keys: Tensor  # (row, source, hidden): what s_t is compared with
@@ -61,7 +61,7 @@ class _Block:
 
 
 class LstmGradients(SourceGradients[LstmForward]):
-    """Reads the model's weights once: it is for a model that is not trained meanwhile. It knows one head of LSTMs."""
+    """Reads the model's weights once, so the model must not be trained meanwhile. Handles LSTMs with one head."""
 
     @torch.no_grad()
     def __init__(self, model: Lstm) -> None:

@@ -72,13 +72,13 @@ class _Block(NamedTuple):
 
 
 def can_compute(model: Transformer) -> bool:
-    """Returns whether the compiled steps were built and can do this model where it is."""
+    """Returns whether the compiled steps were built and can handle this model on its device."""
     weight = model.output.weight
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and weight.shape[1] % (compiled.LANES * cast("EncoderLayer", model.encoder[0]).own.heads) == 0
-        and compiled.library() is not None  # asked last: it says so if not
+        and compiled.library() is not None  # asked last, since it logs a warning if not
     )
 
 

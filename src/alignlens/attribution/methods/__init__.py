@@ -1,4 +1,4 @@
-"""One file per method: what it is called, who published it, and its arithmetic, all of it in its ``SPEC``."""
+"""One file per method: its name, publication and arithmetic, all in its ``SPEC``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def specs() -> Iterator[MethodSpec]:
-    """Yields what the modules of this folder declare."""
+    """Yields the specs in the modules of this folder."""
     for module in iter_modules(__path__, f"{__name__}."):
         yield import_module(module.name).SPEC

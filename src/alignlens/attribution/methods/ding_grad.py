@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def row(scores: Tensor) -> Tensor:
-    """Returns what may be normalised: what speaks against the output counts as nothing."""
+    """Returns the positive part, which can be normalised: evidence against the output counts as zero."""
     return scores.clamp(min=0)
 
 

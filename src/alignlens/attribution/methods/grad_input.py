@@ -1,4 +1,4 @@
-"""Gradient times input as it is (Delta of Snell et al. 2021): nothing is clipped, and rows are not normalised."""
+"""Plain gradient times input (Delta of Snell et al. 2021): nothing is clipped, and rows are not normalised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def reading(values: Values) -> Reading:
-    """Returns gradient times embedding; what is positive supports the output."""
+    """Returns gradient times embedding; positive values support the output."""
     return Reading()
 
 

@@ -1,10 +1,10 @@
-"""Integrated gradients (Sundararajan et al. 2017): gradient times embedding, averaged on the way from nothing.
+"""Integrated gradients (Sundararajan et al. 2017): gradient times embedding, averaged on the path from zero.
 
 The path is the straight line from the baseline of all source tokens at once to the sentence; positions and the target
 prefix stay as they are. The integral is the mean over ``n`` points, each in the middle of its part of the path. With
 their signs the scores of a target piece add up to what log p gains on the way (completeness), as well as n points tell.
 
-``signed`` is this. ``positive`` takes what speaks against the piece for nothing, ``absolute`` leaves signs out.
+``signed`` is this. ``positive`` sets evidence against the piece to zero, ``absolute`` drops the signs.
 """
 
 from __future__ import annotations

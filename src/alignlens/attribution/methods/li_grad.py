@@ -27,7 +27,7 @@ def absolute(product: Tensor) -> Tensor:
 
 
 def reading(values: Values) -> Reading:
-    """Returns the reading that is asked for; both are positive already."""
+    """Returns the requested reading; both are positive already."""
     return Reading(mean_abs) if values["reading"] == "mean_abs" else Reading(raw=absolute)
 
 

@@ -1,4 +1,4 @@
-"""Occlusion (Zeiler and Fergus 2014), word by word as in Li et al. 2016: what is lost without a source token.
+"""Occlusion (Zeiler and Fergus 2014), word by word as in Li et al. 2016: the loss without a source token.
 
 One token vector is replaced by the baseline, which is zeros, and the model reads the sentence again; the position is
 still there, and the target prefix stays as it is. The score is the drop of log p of the target piece, or of p (the

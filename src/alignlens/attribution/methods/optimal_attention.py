@@ -1,7 +1,7 @@
 """The attention that would have made the target word most probable (appendix A.1 of Snell et al. 2021).
 
 The decoder's state at the step stays as it was, and so do the steps before; several heads have the same weights. With
-``output: linear`` the loss is convex in the weights, and what is found is the best; with others it is a place from
+``output: linear`` the loss is convex in the weights, and the result is optimal; otherwise it is a point from
 which no small change helps.
 """
 
@@ -45,7 +45,7 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 def _best(
     model: Lstm, of_state: Tensor, of_source: Tensor, labels: Tensor, allowed: Tensor, steps: int
 ) -> tuple[Tensor, int]:
-    """Returns the best weights (row, source), and how many slopes were asked for."""
+    """Returns the best weights (row, source), and the number of slopes computed."""
     import torch
 
     from alignlens.attribution.simplex import cross_entropy, minimise

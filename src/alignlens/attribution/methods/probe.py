@@ -1,4 +1,4 @@
-"""The lexical probe of Snell et al. 2021: what the model would say if it looked at one source position only.
+"""The lexical probe of Snell et al. 2021: what the model would predict if it only looked at one source position.
 
 The score of a source position is the probability of the target word if, at the step that predicts it, all attention of
 every head and every layer sat there. The steps before are as they were. For an LSTM with states h_i and s_j this is
@@ -30,7 +30,7 @@ def score(inputs: Inputs, values: Values) -> Contributions:
     inputs.statistics.forward_passes += len(inputs.vectors) + int(inputs.source_mask.sum())
     if values["scale"] == "log_p":
         return Contributions(found)
-    # A probability too small for its number would be none: rows must have a sum.
+    # A probability that underflows would be zero: rows must have a positive sum.
     return Contributions(found.exp_().clamp_(min=torch.finfo(found.dtype).tiny))
 
 

@@ -1,1 +1,1 @@
-"""Layer-wise relevance propagation: what an output is made of, layer by layer back to the tokens."""
+"""Layer-wise relevance propagation: an output traced back, layer by layer, to the tokens."""

@@ -128,7 +128,7 @@ class AlphaBeta(Rules):
         self.losses.add(kind, arrived, total)
         if not self.settings.rescale:
             return torch.ones_like(total)
-        # Of almost nothing no direction can be told: such relevance is lost.
+        # The direction of a vector of almost zero is undefined: such relevance is lost.
         return torch.where(total > _ALMOST_NOTHING * arrived, arrived / total, 0.0)
 
     def _bias(self, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

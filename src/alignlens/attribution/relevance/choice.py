@@ -1,4 +1,4 @@
-"""Which propagation a model gets, and what it finds of some sentences."""
+"""Chooses the propagation of a model, and runs it on some sentences."""
 
 from __future__ import annotations
 

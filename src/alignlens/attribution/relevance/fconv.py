@@ -34,7 +34,7 @@ _HALF = math.sqrt(0.5)
 
 
 class FconvRelevance(Relevance):
-    """Norms the model's weights once: it is for a model that is not trained meanwhile."""
+    """Norms the model's weights once, so the model must not be trained meanwhile."""
 
     @torch.no_grad()
     def __init__(self, model: Fconv, rules: Rules) -> None:

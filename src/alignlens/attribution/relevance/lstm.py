@@ -7,7 +7,7 @@ network predictions in sentiment analysis"; Arras et al. 2019, "Explaining and i
     c_t = f * c_{t-1} + i * g_t     a sum of two vectors, and g_t gets all that i * g_t has
     g_t = tanh(W x_t + U h_{t-1})   a linear layer that reads both, with the rows of g_t alone
 
-Whatever the rules are told about linear layers, sums and attention is that of Voita et al. 2020, section 2.2. The first
+Linear layers, sums and attention follow Voita et al. 2020, section 2.2. The first
 states of the decoder are half sums of two directions' last. States before a source sentence and the feed before the
 first token are not there: they get nothing, and no share of a bias. The weights of uniform attention are no function
 of anything, so values get everything.
@@ -56,7 +56,7 @@ class _OfDecoder(NamedTuple):
 
 
 class LstmRelevance(Relevance):
-    """Reads the model's weights once: it is for a model that is not trained meanwhile."""
+    """Reads the model's weights once, so the model must not be trained meanwhile."""
 
     # Attention weighs as gates do. What queries get would go to the start of both sentences, step by step.
     usual_attention = "constant"

@@ -23,7 +23,7 @@ _REACH = {Reach.EVERY: 0, Reach.LATER: 1, Reach.OWN: 2}
 
 
 def library() -> ctypes.CDLL | None:
-    """Returns the compiled products for this processor; None, and a word about it, where they were not built."""
+    """Returns the compiled products for this processor; None, with a warning, if they were not built."""
     return native(Path(__file__).parent, "relevance takes")
 
 
@@ -33,7 +33,7 @@ class Parts(ABC):
     def __init__(self, read: Tensor, outputs: int) -> None:
         self.read, self.outputs, self.width = read, outputs, read.shape[-1]
         plain = read.dtype == torch.float32 and read.device.type == "cpu" and self.width % PANEL == 0
-        self.library = library() if plain else None  # asked last: it says so if there is none
+        self.library = library() if plain else None  # asked last, since it logs a warning if there is none
 
     def totals(self, sign: int) -> Tensor:
         """Returns (position, row, output): the sum over inputs of all z of one sign."""

@@ -1,4 +1,4 @@
-"""What rules of relevance propagation offer, and what they share.
+"""The interface of rules of relevance propagation, and their common code.
 
 Relevances are (position, row, step, width): a *step* is a target position whose prediction is explained, and a position
 may have relevance at some steps only (``Reach``). What a layer hands on depends on the forward pass alone: all steps of
@@ -17,12 +17,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-#: Added to denominators, as released: an output that nothing speaks for gives nothing away.
+#: Added to denominators, as released: an output without any evidence passes nothing on.
 EPSILON = 1e-5
 
 
 class Reach(Enum):
-    """Which steps a position can matter to; of the others nothing is computed."""
+    """The steps that a position can matter to; nothing is computed for the others."""
 
     EVERY = "every"  # a source position
     LATER = "later"  # a position of the prefix: its own step and all after it

@@ -220,5 +220,5 @@ def test_shifted_attention_is_that_of_the_middle_layer_one_step_later(layers: in
 
 
 def test_a_layer_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ConfigError, match="no layer 7; it has 2"):
+    with pytest.raises(ConfigError, match="no layer 7: it has 2"):
         scores(model_of("transformer"), [parse("attention,layer=7")])

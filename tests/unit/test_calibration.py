@@ -257,7 +257,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
 
 def test_a_damaged_file_of_sums_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "sums.npz"
-    with pytest.raises(InputError, match=r"sums\.npz: no such file\. Delete it and make it again"):
+    with pytest.raises(InputError, match=r"sums\.npz: no such file\. Delete it and recreate it"):
         CalibrationSums.load(path)
     path.write_bytes(b"PK")
     with pytest.raises(InputError, match="not an archive of arrays"):

@@ -205,7 +205,7 @@ def test_without_causes_the_columns_are_null(scored: Path, capsys: pytest.Captur
             "--causes: unknown cell 'xa-xc'; known: bidir, xa-xb, xb-xa (did you mean xa-xb?)",
         ),
         (["xa-xb=nowhere=test.source"], "nowhere: no such file"),
-        (["xa-xb=test.causes=test.source", "--about", '{"decoding": "free"}'], "not of a model's own translation"),
+        (["xa-xb=test.causes=test.source", "--about", '{"decoding": "free"}'], "not for a model's own translation"),
         (["xa-xb=long=test.source"], "test.source:3: 2 lines, but long has 3"),
         (["xa-xb=short=test.source"], "xa-xb/ding_grad.ding.pharaoh:1: link 3-2 is out of range"),
     ],

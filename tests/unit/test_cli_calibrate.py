@@ -240,7 +240,7 @@ def test_what_the_user_can_fix_is_one_line_and_exit_code_two(
     assert "has two directions. Give the model of the other one with --reverse" in failed_with(
         models[:1], "align", *recipe
     )
-    assert "it has one direction" in failed_with(models, "align", "--recipe", "one.json")
+    assert "has one direction" in failed_with(models, "align", "--recipe", "one.json")
     other = write_planted(files / "other", 3)
     forward = failed_with((other, models[1]), "align", *recipe)
     assert f"its forward model is not --model {other}" in forward

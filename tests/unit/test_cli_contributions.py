@@ -115,7 +115,7 @@ def test_it_draws(folder: Path, files: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([*TEXT, "--method", "attention"], "method attention says nothing about the target prefix; give lrp or lrp_ep"),
+        ([*TEXT, "--method", "attention"], "method attention does not explain the target prefix; give lrp or lrp_ep"),
         ([*TEXT, "--method", "lpr"], "did you mean lrp"),
         ([*TEXT, "--method", "lrp,alpha=2"], "alpha=2: must be"),
         ([*TEXT, "--picture", "shares.gif"], "--picture shares.gif: must end in .svg or .png"),

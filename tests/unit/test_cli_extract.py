@@ -317,7 +317,7 @@ def test_parts_of_the_scores_are_together_the_bytes_of_one_run(
             run.latest["aer"] for run in read_journal(linked / "whole.jsonl")
         ]
     for wrong, message in (
-        (["--gather", "1.json", "2.json"], "1.json: is part 1 of 20, and one of 2 files. Give every part once."),
+        (["--gather", "1.json", "2.json"], "1.json: is part 1 of 20, but 2 files were given. Give every part once."),
         (["--gather", "whole.json"], "whole.json: not a part of a table. Make it with --shard K/N."),
         (["--gather", "1.json", "--sentences", "x"], "--sentences and --gather-sentences go together"),
         (["--gather", "1.json", "--cell", cells[0]], "--gather only puts parts together; leave out --cell"),
@@ -403,7 +403,7 @@ def test_score_methods_refuses_what_would_be_silently_wrong(linked: Path, capsys
     assert "did you mean ding_grad" in failed_with(capsys, *score("bidir=bidir=gold"))
     (linked / "en-de/seal.json").unlink()
     (linked / "en-de/attention.pharaoh").write_text("\n\n\n")
-    assert "attention.pharaoh: not a name of links" in failed_with(capsys, *score("en-de=en-de=gold"))
+    assert "attention.pharaoh: its name is not one of" in failed_with(capsys, *score("en-de=en-de=gold"))
 
 
 @pytest.mark.parametrize("verb", ["extract", "reference", "score_methods", "symmetrize"])

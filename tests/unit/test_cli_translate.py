@@ -175,5 +175,5 @@ def test_a_line_that_is_no_sentence_is_refused_at_once(
 ) -> None:
     (files / "endless").write_text("der hund\n" + "katze " * 100_000 + "\n")
     assert main(["translate", "--model", str(folder), "--source", "endless", "--out", "x"]) == 2
-    assert "endless:2: 100,000 pieces; a line may have 10,000 at most." in capsys.readouterr().err
+    assert "endless:2: 100,000 pieces; a line may have at most 10,000." in capsys.readouterr().err
     assert not (files / "x").exists()

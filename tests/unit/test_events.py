@@ -149,7 +149,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     journals = find_journals(tmp_path)
     assert len(journals) == 6
     for path in journals:
-        with pytest.raises(InputError, match=r"cannot be read \(|too big"):
+        with pytest.raises(InputError, match=r"cannot be read \(|too large"):
             read_journal(path)
 
 

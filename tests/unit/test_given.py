@@ -174,7 +174,7 @@ def test_what_is_no_store_or_a_damaged_one_is_one_line(
     unequal = ["--source", "two", "--target", "one", "--method", "grad"]
     assert "one:2: 1 lines, but two has 2" in failed(capsys, folder, "align", *unequal)
     Path("both").write_text("the dog\nthe cat\n")
-    assert "two:2: 10,001 pieces; a line may have 10,000 at most." in told("two", "both")
+    assert "two:2: 10,001 pieces; a line may have at most 10,000." in told("two", "both")
     content = bytearray(Path("source.tokens/ids.bin").read_bytes())
     content[0] ^= 1
     Path("source.tokens/ids.bin").write_bytes(content)

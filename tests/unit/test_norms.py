@@ -96,7 +96,7 @@ def test_they_do_not_sum_to_one() -> None:
     assert max(abs(each["norms"].sum(1) - 1).max() for each in found.values()) > 0.01
 
 
-@pytest.mark.parametrize(("method", "told"), [("norms,layer=2", "no layer 2; it has 2"), ("norms,head=4", "no head 4")])
+@pytest.mark.parametrize(("method", "told"), [("norms,layer=2", "no layer 2: it has 2"), ("norms,head=4", "no head 4")])
 def test_layers_and_heads_that_are_not_there(method: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         scores(model_of("transformer"), parse_all([method]))

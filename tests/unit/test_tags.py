@@ -42,7 +42,11 @@ def test_the_line_without_tags_is_what_a_model_reads() -> None:
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("a <b>b", "<b> is never closed"), ("a</b>", "</b> closes nothing"), ("<b><i>a</b></i>", "</b> closes nothing")],
+    [
+        ("a <b>b", "<b> is never closed"),
+        ("a</b>", "</b> does not close the last open tag"),
+        ("<b><i>a</b></i>", "</b> does not close the last open tag"),
+    ],
 )
 def test_markup_that_is_not_closed_in_turn_is_one_line(line: str, told: str) -> None:
     with pytest.raises(InputError, match=f"text:7: {re.escape(told)}"):

@@ -165,7 +165,7 @@ def test_what_does_not_belong_together_is_not_written(tmp_path: Path) -> None:
     lacking = {**rows, "final": {"attention": rows["final"]["attention"]}}
     with pytest.raises(ValueError, match="quantities differ"):
         write_trajectory(tmp_path / "x", lacking, PERFORMANCE, {})
-    with pytest.raises(ValueError, match="no name of a checkpoint"):
+    with pytest.raises(ValueError, match="not the name of a checkpoint"):
         write_trajectory(tmp_path / "x", {"500": rows["final"]}, {"500": {}}, {})
     assert not (tmp_path / "x").exists()
     assert (weights_name(50), weights_name(1_000_000)) == ("000050", "1000000")

@@ -96,11 +96,11 @@ def test_a_folder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) 
     (folder / "seal.json").unlink(missing_ok=True)  # It would tell first.
     with pytest.raises(InputError, match=r"target\.model: 290 pieces, but the model .* 300"):
         TrainedModel.load(folder)
-    with pytest.raises(InputError, match="Here are: best, weights"):
+    with pytest.raises(InputError, match="The folder has: best, weights"):
         TrainedModel.load(folder, "averaged")
 
 
 def test_a_sentence_without_positions_is_named_by_file_and_line(tmp_path: Path) -> None:
     trained = TrainedModel.load(write_folder(tmp_path / "model", "fconv"))
-    with pytest.raises(InputError, match=r"^text\.de:2: \d+ pieces; this model has positions for 31 at most"):
+    with pytest.raises(InputError, match=r"^text\.de:2: \d+ pieces; this model has positions for at most 31"):
         trained.source_ids(Given("text.de", ["der hund", "der hund " * 40]))

@@ -159,12 +159,12 @@ class StoredAligner:
         with Progress(f"align with {self.training.aligner}", len(filled)) as progress:
             for start in range(0, len(filled), _PAIRS_AT_ONCE):
                 chosen = filled[start : start + _PAIRS_AT_ONCE]
-                found = self.model.get_best_alignments(
+                matrices = self.model.get_best_alignments(
                     [list(pairs[k][0]) for k in chosen], [list(pairs[k][1]) for k in chosen]
                 )
-                if len(found) != len(chosen):
-                    raise ToolError(f"{LIBRARY} aligned {len(found)} of {len(chosen)} sentence pairs of {name}.")
-                for k, (_, matrix) in zip(chosen, found, strict=True):
+                if len(matrices) != len(chosen):
+                    raise ToolError(f"{LIBRARY} aligned {len(matrices)} of {len(chosen)} sentence pairs of {name}.")
+                for k, (_, matrix) in zip(chosen, matrices, strict=True):
                     cells = np.argwhere(matrix.to_numpy()).astype(np.int64)
                     links.append(np.column_stack((np.full(len(cells), k, dtype=np.int64), cells)))
                 progress.advance(len(chosen))

@@ -37,8 +37,8 @@ def score(links: Links, gold: Gold | Path | str, base: int | None = None) -> Sco
     against = gold if isinstance(gold, Gold) else read_gold_and_base(gold, base)[0]
     check_equal_counts(["links", "gold"], [len(links), len(against)])
     counts = count_hits(_alignment(links), against)
-    found, interval = counts.scores(), aer_interval(counts)
-    return Scored(found.aer, interval.low, interval.high, found.precision, found.recall, found.f1)
+    scores, interval = counts.scores(), aer_interval(counts)
+    return Scored(scores.aer, interval.low, interval.high, scores.precision, scores.recall, scores.f1)
 
 
 def symmetrize(forward: Links, reverse: Links, method: str = "grow-diag-final-and") -> list[list[tuple[int, int]]]:

@@ -60,23 +60,23 @@ class Model:
         """Returns the translation of every line."""
         read = self.trained.source_ids(_given("source", lines))
         begin = self.trained.spec.source_begin
-        found = translate(self.trained.model, read, BeamSettings(beam=beam), source_begin=begin)
-        return [self.trained.text(hypothesis.ids) for hypothesis in found]
+        hypotheses = translate(self.trained.model, read, BeamSettings(beam=beam), source_begin=begin)
+        return [self.trained.text(hypothesis.ids) for hypothesis in hypotheses]
 
     def attribute(self, source: Sequence[str], target: Sequence[str], method: str = "attention") -> list[Scores]:
         """Returns the scores of every sentence pair by a method, such as ``attention,layer=2,step=in``."""
         wanted = self._method(method)
         pieces = self._pieces(source, target)
-        found: dict[int, Scores] = {}
+        by_place: dict[int, Scores] = {}
         for place, matrices in self._attributed(pieces, wanted):
             read = self.trained.source.pieces_of(pieces.read[place])
             written = self.trained.target.pieces_of(pieces.explained[place])
             first = [BEGIN] if self.trained.spec.source_begin else []
             names = (*first, *read, END), (*written, END)
-            found[place] = Scores(
+            by_place[place] = Scores(
                 wanted.text, matrices, *names, tuple(words(source[place])), tuple(words(target[place]))
             )
-        return [found[place] for place in range(len(source))]
+        return [by_place[place] for place in range(len(source))]
 
     def align(
         self,
@@ -98,12 +98,12 @@ class Model:
             return self._by_recipe(source, target, reverse, recipe)
         wanted = self._method(method or "")
         pieces = self._pieces(source, target)
-        found: list[list[Link]] = [[] for _ in source]
+        links_of: list[list[Link]] = [[] for _ in source]
         for place, matrix in self._attributed(pieces, wanted):
             owners = pieces.source_words[place], pieces.target_words[place]
             links = extract(matrix, *owners, extraction, begin=self.trained.spec.source_begin)
-            found[place] = [Link(*link) for link in links]
-        return found
+            links_of[place] = [Link(*link) for link in links]
+        return links_of
 
     def _by_recipe(
         self,
@@ -143,8 +143,8 @@ class Model:
 
     def _attributed(self, pieces: Pieces, method: Method) -> Iterator[tuple[int, Matrix]]:
         begin = self.trained.spec.source_begin
-        found = attribute(self.trained.model, pieces.read, pieces.explained, [method], source_begin=begin)
-        return ((place, matrices[method.text]) for place, matrices in found)
+        scores = attribute(self.trained.model, pieces.read, pieces.explained, [method], source_begin=begin)
+        return ((place, matrices[method.text]) for place, matrices in scores)
 
 
 def calibrate(

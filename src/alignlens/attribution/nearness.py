@@ -84,10 +84,10 @@ def _nearness(parts: _Parts, at_once: int, own: bool) -> Tensor:
     """
     found = []
     for some in torch.split(torch.arange(parts.weights.shape[1], device=parts.weights.device), at_once):
-        made = parts.weights[:, some] @ parts.vectors[:, some]  # (row, some, query, dim)
+        parts_of_keys = parts.weights[:, some] @ parts.vectors[:, some]  # (row, some, query, dim)
         if own:
-            made[:, some - some[0], some] += parts.stream[:, some]
-        found.append(_near(parts.whole[:, None], made))
+            parts_of_keys[:, some - some[0], some] += parts.stream[:, some]
+        found.append(_near(parts.whole[:, None], parts_of_keys))
     return torch.cat(found, 1).transpose(1, 2)
 
 

@@ -62,12 +62,12 @@ def _begin(model: Classifier, prepared: Prepared) -> None:
 def write_classifier(folder: Path, loop: ClassifierLoop, recipe: ClassifierRecipe, prepared: Prepared) -> None:
     """Writes the folder of a finished training."""
     progress = loop.progress
-    with atomic_directory(folder, KIND) as made:
-        _keep(loop.work.checkpoint("best"), made / f"{_WEIGHTS}.safetensors")
-        (made / _SNAPSHOTS).mkdir()
+    with atomic_directory(folder, KIND) as temporary:
+        _keep(loop.work.checkpoint("best"), temporary / f"{_WEIGHTS}.safetensors")
+        (temporary / _SNAPSHOTS).mkdir()
         for update in loop.snapshots:
             name = f"{_SNAPSHOTS}/{update:06d}"
-            _keep(loop.work.checkpoint(name), made / f"{name}.safetensors")
+            _keep(loop.work.checkpoint(name), temporary / f"{name}.safetensors")
         card = {
             "format": _FORMAT,
             "recipe": recipe.as_json(),
@@ -81,8 +81,8 @@ def write_classifier(folder: Path, loop: ClassifierLoop, recipe: ClassifierRecip
             "snapshots": loop.snapshots,
             "best": progress.best,
         }
-        write_json(made / CARD, card)
-        with (made / CURVE_FILE).open("w", encoding="utf-8", newline="") as file:
+        write_json(temporary / CARD, card)
+        with (temporary / CURVE_FILE).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["update", "epoch", *CURVES])
             for record in loop.history:

@@ -61,10 +61,10 @@ def _text(settings: KeywordSettings, lexicon: Lexicon, random: Random, positive:
         special.append(_even(random, other))
     if lexicon.ambiguous and random.random() < settings.ambiguity:
         special.append(_even(random, lexicon.ambiguous))
-    made = [_frequent(random, lexicon.neutral) for _ in range(length - len(special))]
+    words = [_frequent(random, lexicon.neutral) for _ in range(length - len(special))]
     for word in special:
-        made.insert(int(random.random() * (len(made) + 1)), word)
-    return Text(positive, made)
+        words.insert(int(random.random() * (len(words) + 1)), word)
+    return Text(positive, words)
 
 
 def _stream(seed: int, part: str) -> Random:

@@ -86,21 +86,21 @@ def prepare(
     kept = sorted((word for word, count in counts.items() if count >= rarest), key=lambda word: (-counts[word], word))
     words = [*SYMBOLS, *kept]
     places = {word: place for place, word in enumerate(words) if place >= len(SYMBOLS)}
-    with atomic_directory(folder, KIND) as made:
-        write_lines(made / _VOCABULARY, words)
+    with atomic_directory(folder, KIND) as temporary:
+        write_lines(temporary / _VOCABULARY, words)
         for split, some in texts.items():
             ids = [[BEGIN_ID, *(places.get(word, UNKNOWN_ID) for word in text.words), END_ID] for text in some]
             examples = Examples.of(ids, [text.positive for text in some])
-            examples.write(made / f"{split}.npz")
+            examples.write(temporary / f"{split}.npz")
             report["splits"][split].update(_counts(some, examples))
         report["vocabulary"] = {"words": len(words), "symbols": len(SYMBOLS), "rarest": rarest, "types": len(counts)}
         if vectors is not None:
             found, known = read_vectors(vectors.path, {word: place for place, word in enumerate(words)}, vectors.width)
             found[[BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID]] = np.nan
-            write_arrays(made / _VECTORS, {"vectors": found})
+            write_arrays(temporary / _VECTORS, {"vectors": found})
             about = {"name": vectors.path.name, "sha256": sha256_of(vectors.path), "width": vectors.width}
             report["vectors"] = {**about, "words": known}
-        write_json(made / REPORT, report)
+        write_json(temporary / REPORT, report)
     return report
 
 
@@ -113,8 +113,8 @@ def _texts(entry: LabelledSet, manifest: Mapping[str, str]) -> tuple[dict[str, l
     }
     if entry.kind == "synthetic":
         settings = entry.settings or KeywordSettings()
-        made = {split: generate(settings, split) for split in LABELLED_SPLITS}
-        return made, {**report, "splits": {split: {} for split in made}, "keywords": Lexicon.of(settings).facts()}
+        texts = {split: generate(settings, split) for split in LABELLED_SPLITS}
+        return texts, {**report, "splits": {split: {} for split in texts}, "keywords": Lexicon.of(settings).facts()}
     texts, splits = {}, {}
     for split in LABELLED_SPLITS:
         parts = [(part, manifest[role]) for role, part in entry.parts().items() if role.startswith(f"{split}.")]

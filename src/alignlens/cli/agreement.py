@@ -69,10 +69,10 @@ def run(args: argparse.Namespace) -> None:
     with Journal(args.journal) as journal:
         record = journal.run(**_identity(about, task, split), params=interval)
         with Progress(_STEP, len(runs.attention), unit="items") as progress:
-            found = agreement_of(runs, Draws(**interval), progress.advance)
-        content = {"task": task, "split": split, **found.content}
+            agreement = agreement_of(runs, Draws(**interval), progress.advance)
+        content = {"task": task, "split": split, **agreement.content}
         if args.sentences:
-            _write_sums(args.sentences, found.names, found.sums, found.counts)
+            _write_sums(args.sentences, agreement.names, agreement.sums, agreement.counts)
             record.artifact(args.sentences)
         write_json(args.out, content)
         record.artifact(args.out)
@@ -85,8 +85,10 @@ def run(args: argparse.Namespace) -> None:
 def _opened(args: argparse.Namespace) -> TaskRuns:
     from alignlens.metrics.quantities import TaskRuns
 
-    found = {name: None if getattr(args, name) is None else Trajectory.open(getattr(args, name)) for name in _RUNS}
-    runs = TaskRuns(again=tuple(map(Trajectory.open, args.again)), **found)  # type: ignore[arg-type]
+    runs_by_name = {
+        name: None if getattr(args, name) is None else Trajectory.open(getattr(args, name)) for name in _RUNS
+    }
+    runs = TaskRuns(again=tuple(map(Trajectory.open, args.again)), **runs_by_name)  # type: ignore[arg-type]
     runs.check()
     return runs
 

@@ -120,12 +120,12 @@ def run(args: argparse.Namespace) -> None:
         taken = (lambda given: given) if tagged is None else markup.taken
         for window in explained_windows(trained, source, target, args, translation, taken):
             sentences += len(window.explained)
-            found = aligned(window)
-            for line in _lines(found, args.scores):
+            word_links = aligned(window)
+            for line in _lines(word_links, args.scores):
                 out.write(line + "\n")
                 links += len(line.split())
             if tagged is not None:
-                tagged.writelines(f"{line}\n" for line in markup.carried(window, found, trained))
+                tagged.writelines(f"{line}\n" for line in markup.carried(window, word_links, trained))
     if args.json:
         how = {"recipe": str(args.recipe)} if isinstance(asked, AlignmentRecipe) else {"method": asked.text}
         print(json.dumps({"sentences": sentences, "links": links, **how}))
@@ -152,8 +152,8 @@ class _Markup:
     def carried(self, window: Window, links: Alignment, trained: TrainedModel) -> Iterator[str]:
         """Yields the lines of the target with the tags."""
         target_lines = window.target.as_text(trained.target).content
-        for place, (marked, found) in enumerate(zip(self._lines, links, strict=True)):
-            yield marked.carried(str(target_lines[place]), found)
+        for place, (marked, pairs) in enumerate(zip(self._lines, links, strict=True)):
+            yield marked.carried(str(target_lines[place]), pairs)
 
 
 def _check(args: argparse.Namespace) -> Method | AlignmentRecipe:
@@ -222,9 +222,9 @@ def _by_method(args: argparse.Namespace, trained: TrainedModel, method: Method, 
     extraction, begin = args.extraction or EXTRACTIONS[0], trained.spec.source_begin
 
     def aligned(window: Window) -> Alignment:
-        found = scores_of_window(trained, window, method, args, progress, args.adaptive, masks)
+        scores = scores_of_window(trained, window, method, args, progress, args.adaptive, masks)
         rows: list[tuple[int, int, int, float]] = []
-        for place, matrices in found:
+        for place, matrices in scores:
             source_words = word_of_piece(trained.source.pieces_of(window.read[place]))
             target_words = word_of_piece(trained.target.pieces_of(window.explained[place]))
             links = extract(matrices[method.text], source_words, target_words, extraction, begin=begin)

@@ -183,7 +183,7 @@ def _write_scores(
         Progress("attribute", len(numbers)) as progress,
         MatrixWriter(args.out, names, shapes, facts, numbers, of_prefix) as writer,
     ):
-        found = attribute(
+        scores = attribute(
             trained.model,
             source,
             target,
@@ -197,7 +197,7 @@ def _write_scores(
             statistics=statistics,
             masks=masks,
         )
-        for number, matrices in found:
+        for number, matrices in scores:
             writer.write(number, matrices)
         facts["statistics"] = statistics.as_json()
     seconds = time.monotonic() - started

@@ -142,7 +142,7 @@ def _compare(args: argparse.Namespace, about: dict[str, Any]) -> None:
     lines = dict(zip(paths, translations, strict=True))
     interval = {"level": args.level, "samples": args.samples, "seed": args.seed}
     with Journal(args.journal) as journal:
-        found = compare_bleu(
+        comparison = compare_bleu(
             {name: [lines[path] for path in group] for name, group in files.items()},
             references,
             Draws(**interval),
@@ -150,7 +150,7 @@ def _compare(args: argparse.Namespace, about: dict[str, Any]) -> None:
             args.tokenize,
             args.trials,
         )
-        content = {**about, **_content(found, files), "interval": interval, "trials": args.trials}
+        content = {**about, **_content(comparison, files), "interval": interval, "trials": args.trials}
         if args.table:
             _write_table(args.table, content["systems"])
         if args.out:
@@ -171,11 +171,11 @@ def _names(given: list[str] | None, groups: list[list[str]]) -> list[str]:
     return given
 
 
-def _content(found: Comparison, files: dict[str, list[str]]) -> dict[str, Any]:
+def _content(comparison: Comparison, files: dict[str, list[str]]) -> dict[str, Any]:
     return {
-        "sentences": found.sentences,
-        "signature": found.signature,
-        "baseline": found.baseline,
+        "sentences": comparison.sentences,
+        "signature": comparison.signature,
+        "baseline": comparison.baseline,
         "systems": [
             {
                 "system": system.name,
@@ -185,7 +185,7 @@ def _content(found: Comparison, files: dict[str, list[str]]) -> dict[str, Any]:
                     for path, scored in zip(files[system.name], system.seeds, strict=True)
                 ],
             }
-            for system in found.systems
+            for system in comparison.systems
         ],
     }
 
@@ -220,11 +220,11 @@ def _record(journal: Journal, about: dict[str, Any], content: dict[str, Any], to
     """Records one run per system."""
     for system in content["systems"]:
         identity = {**about, "system": system["system"]}
-        made = model_run(about, "bleu")
-        made["name"] = run_name(made["name"], about.get("comparison"), system["system"])
-        made |= {"identity": identity, "tags": {**made["tags"], "system": system["system"]}}
+        identity_of_run = model_run(about, "bleu")
+        identity_of_run["name"] = run_name(identity_of_run["name"], about.get("comparison"), system["system"])
+        identity_of_run |= {"identity": identity, "tags": {**identity_of_run["tags"], "system": system["system"]}}
         params = {"tokenize": tokenize, "signature": content["signature"], "baseline": content["baseline"] or "none"}
-        record = journal.run(**made, params=params)
+        record = journal.run(**identity_of_run, params=params)
         named = {"low": "bleu_low", "high": "bleu_high"}
         numbers = {named.get(key, key): system[key] for key in (*_SCORE, *_DIFFERENCE) if system[key] is not None}
         record.metrics({**numbers, "sentences": content["sentences"], "seeds": len(system["seeds"])})

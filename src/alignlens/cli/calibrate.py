@@ -99,9 +99,9 @@ def run(args: argparse.Namespace) -> None:
     source, target = open_pair(args.source, args.target)
     trained = [load(args), *([load_reverse(args)] if args.reverse is not None else [])]
     gold = _gold(args, trained[0], source, target)
-    found = _calibrated(args, trained, (source, target), gold, more)
-    found.recipe.write(args.out)
-    print(json.dumps(_as_json(found)) if args.json else _table(found))
+    calibrated = _calibrated(args, trained, (source, target), gold, more)
+    calibrated.recipe.write(args.out)
+    print(json.dumps(_as_json(calibrated)) if args.json else _table(calibrated))
 
 
 def _check_again(option: str, name: str | None) -> None:
@@ -151,20 +151,20 @@ def _unit(directions: int) -> str:
     return "sentences" if directions == 1 else "sentences of both directions"
 
 
-def _as_json(found: Calibrated) -> dict[str, object]:
-    return {"recipe": written(found.recipe), "taken": [each._asdict() for each in found.taken]}
+def _as_json(calibrated: Calibrated) -> dict[str, object]:
+    return {"recipe": written(calibrated.recipe), "taken": [each._asdict() for each in calibrated.taken]}
 
 
-def _table(found: Calibrated) -> str:
+def _table(calibrated: Calibrated) -> str:
     """Returns the components in the order they were chosen, with their results."""
-    recipe, origin = found.recipe, found.recipe.calibrated
-    width = max(len(each.method) for each in found.taken)
+    recipe, origin = calibrated.recipe, calibrated.recipe.calibrated
+    width = max(len(each.method) for each in calibrated.taken)
     lines = [f"{'direction':<9}  {'component':<{width}}   alone  together     AER"]
-    for each in found.taken:
+    for each in calibrated.taken:
         cells = (_cell(each.alone, "6.4f", 6), _cell(each.agreement, "8.4f", 8), _cell(each.aer, "6.2f", 6))
         lines.append(f"{each.side:<9}  {each.method:<{width}}  {'  '.join(cells)}".rstrip())
     how = recipe.combination if recipe.threshold is None else f"{recipe.combination} above {recipe.threshold:g}"
-    asked = " and ".join(f"{count:,}" for count in found.candidates)
+    asked = " and ".join(f"{count:,}" for count in calibrated.candidates)
     lines.append(
         f"{how}; {asked} candidates on {origin.pairs:,} pairs, {'with' if origin.gold else 'without'} gold links"
     )

@@ -252,9 +252,9 @@ def _explain(args: argparse.Namespace) -> None:
         )
         with Progress("explain", len(examples) * len(trained.checkpoints), "texts") as progress:
             performance = explain(trained, examples, quantities, args.out, facts, progress.advance)
-        for checkpoint, found in performance.items():
+        for checkpoint, measures in performance.items():
             if checkpoint.isdecimal():
-                record.metrics(found, int(checkpoint))
+                record.metrics(measures, int(checkpoint))
         record.metrics({f"final_{name}": value for name, value in performance["final"].items()})
     print(f"{args.out}: {len(examples):,} texts at {len(performance)} checkpoints")
 

@@ -204,8 +204,8 @@ def _sentences(
     from alignlens.metrics.contributions import Steps
 
     begin = trained.spec.source_begin
-    found = scores_of_window(trained, window, method, args, progress)
-    for place, matrices in sorted(found, key=lambda each: each[0]):
+    scores = scores_of_window(trained, window, method, args, progress)
+    for place, matrices in sorted(scores, key=lambda each: each[0]):
         source, prefix = (matrices[name] for name in method.matrices)
         yield _Sentence(
             window.first + place,

@@ -121,7 +121,7 @@ def _measured(
     rows = []
     with Progress("cost", count * len(methods)) as progress:
         for method in methods:
-            found = measure(
+            cost = measure(
                 trained.model,
                 source,
                 target,
@@ -134,8 +134,8 @@ def _measured(
                 workers=workers(args),
                 masks=masks,
             ).as_json()
-            rows.append({"method": method.text, "name": method.name, **found})
-            progress.advance(count - int(found["sentences"]))  # passes it had no time for
+            rows.append({"method": method.text, "name": method.name, **cost})
+            progress.advance(count - int(cost["sentences"]))  # passes it had no time for
     return rows
 
 

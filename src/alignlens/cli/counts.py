@@ -131,14 +131,16 @@ def _growth(sides: list[_Side], pairs: int, seed: int, name: str) -> dict[str, A
     bags = Bags.of(sides[0].store, sides[1].store, (source, target), np.arange(some))
     rows = []
     for width in _WIDTHS:
-        found = [first_correlation(bags, width, seed + place) for place in range(_SEEDS)]
-        if any(map(math.isnan, found)):
+        correlations = [first_correlation(bags, width, seed + place) for place in range(_SEEDS)]
+        if any(map(math.isnan, correlations)):
             raise InputError(
                 "all its words occur together equally often, so there is nothing to learn.",
                 name,
                 advice="Give more text.",
             )
-        rows.append({"d": width, "pearson": fmean(found), "least": min(found), "greatest": max(found)})
+        rows.append(
+            {"d": width, "pearson": fmean(correlations), "least": min(correlations), "greatest": max(correlations)}
+        )
     return {
         "growth": rows,
         "growth_pairs": some,

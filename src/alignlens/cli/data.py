@@ -137,12 +137,12 @@ def _list(registry: Registry, places: Places, as_json: bool) -> None:
 
 def _row(dataset: Dataset | LabelledSet, places: Places) -> dict[str, Any]:
     """Returns the facts that are listed for bitexts and labelled texts alike."""
-    found = {where(file, places) for file in dataset.files().values()} or {"built in"}
+    places_of_files = {where(file, places) for file in dataset.files().values()} or {"built in"}
     return {
         "name": dataset.name,
         "kind": dataset.kind,
         "sizes": dict(dataset.sizes),
-        "where": "missing" if "missing" in found else "+".join(sorted(found)),
+        "where": "missing" if "missing" in places_of_files else "+".join(sorted(places_of_files)),
         "licence": dataset.licence,
         "description": dataset.description,
     }
@@ -197,10 +197,10 @@ def _check_labelled(texts: LabelledSet, places: Places) -> None:
     for role, part in texts.parts().items():
         try:
             path = str(verified.text(part.file))
-            found = read_split(texts, [(part, path)])
-            positive = sum(text.positive for text in found.texts)
-            left_out = sum(found.left_out.values())
-            said = f"{len(found.texts):,} texts, {positive:,} of them positive" + (
+            split = read_split(texts, [(part, path)])
+            positive = sum(text.positive for text in split.texts)
+            left_out = sum(split.left_out.values())
+            said = f"{len(split.texts):,} texts, {positive:,} of them positive" + (
                 f", {left_out:,} left out" * (left_out > 0)
             )
             _say("ok", role, f"{path}  {said}")

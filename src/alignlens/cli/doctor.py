@@ -76,10 +76,10 @@ def _checks(results: Path) -> Iterator[Check]:
 
 
 def _python() -> Check:
-    found = platform.python_version()
+    version_here = platform.python_version()
     if sys.version_info[:2] < _OLDEST_PYTHON:
-        return Check("Python", "fail", found, "Python 3.11 or newer is needed.")
-    return Check("Python", "ok", f"{found} on {platform.system()}, {os.cpu_count()} cores")
+        return Check("Python", "fail", version_here, "Python 3.11 or newer is needed.")
+    return Check("Python", "ok", f"{version_here} on {platform.system()}, {os.cpu_count()} cores")
 
 
 def _package(name: str) -> Check:
@@ -104,11 +104,11 @@ def _torch() -> Check:
 def _compiled() -> Check:
     from alignlens.attribution.gradients.compiled import library
 
-    what, found = "compiled steps of attribution", library()
-    if found is None:
+    what, compiled = "compiled steps of attribution", library()
+    if compiled is None:
         advice = "Without them, attribution of Transformers takes longer. Run make install where there is a C compiler."
         return Check(what, "missing", "not built, or not for this machine", advice)
-    return Check(what, "ok", Path(found._name).name.partition(".")[0])
+    return Check(what, "ok", Path(compiled._name).name.partition(".")[0])
 
 
 def _extras() -> Iterator[Check]:

@@ -161,7 +161,7 @@ def _params(args: argparse.Namespace) -> dict[str, Any]:
 def _numbers(result: dict[str, Any]) -> dict[str, float]:
     """Returns the statistics that can be drawn in a chart, without those that could not be computed."""
     spread, frequency = result["dispersion"], result["frequency"]
-    found = {
+    metrics = {
         "sequences": result["facts"]["sequences"],
         "mean_cv_f": spread["transformed"]["average"]["cv"],
         "mean_cv_x": spread["inputs"]["average"]["cv"],
@@ -171,7 +171,7 @@ def _numbers(result: dict[str, Any]) -> dict[str, float]:
         "smallest_singular_ratio": result["singular_values"]["smallest_ratio"],
         "largest_identity_error": result["identity"]["largest_error"],
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in metrics.items() if value is not None}
 
 
 def _plain_name(category: str) -> str:

@@ -39,7 +39,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 def one_line(text: str) -> str:
     """Returns a message without line breaks and other control characters, which file names may contain."""
-    return _UNPRINTABLE.sub(lambda found: " " if found[0] in "\n\t" else repr(found[0])[1:-1], text).strip()
+    return _UNPRINTABLE.sub(lambda character: " " if character[0] in "\n\t" else repr(character[0])[1:-1], text).strip()
 
 
 def explained(error: BaseException) -> str | None:
@@ -99,8 +99,8 @@ def _control_groups() -> list[Path]:
 def _used_memory() -> int:
     """Returns the bytes that count against the limit already."""
     status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
-    found = re.search(r"^VmData:\s*(\d+) kB", status, re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
+    match = re.search(r"^VmData:\s*(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) << 10 if match else 0
 
 
 def open_standard_streams() -> None:

@@ -170,8 +170,8 @@ def translated(trained: TrainedModel, source_ids: TokenStore, beam: BeamSettings
     from alignlens.decoding.sentences import stored
     from alignlens.decoding.translate import translate
 
-    found = translate(trained.model, source_ids, beam, tokens=tokens, source_begin=trained.spec.source_begin)
-    return stored([hypothesis.ids for hypothesis in found])
+    hypotheses = translate(trained.model, source_ids, beam, tokens=tokens, source_begin=trained.spec.source_begin)
+    return stored([hypothesis.ids for hypothesis in hypotheses])
 
 
 def opened(stack: ExitStack, name: str) -> TextIO:

@@ -54,15 +54,15 @@ def run(args: argparse.Namespace) -> None:
     if args.results is None and args.manifest is not None:
         raise ConfigError("--manifest: also give the results folder with --results")
     manifest = _planned(args.configfile) if args.results is None else Manifest.of(args.results, "report", args.manifest)
-    found = read_report(manifest)
-    if found.is_empty():
+    report = read_report(manifest)
+    if report.is_empty():
         raise InputError("no results in this folder.", manifest.root, advice="Run the pipeline first.")
     page = args.page or manifest.root / "report.html"
     if args.print:
-        print("\n".join(printed(found, page)))
+        print("\n".join(printed(report, page)))
         return
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
-    write_report(found, args.out or manifest.root / "report", page, title, args.heatmaps)
+    write_report(report, args.out or manifest.root / "report", page, title, args.heatmaps)
     print(f"Report: {page}")
 
 

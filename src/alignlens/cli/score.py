@@ -133,10 +133,10 @@ def _write_sentences(path: Path, counted: dict[str, Counts]) -> None:
         writer.writerow(("links", "sentence", "aer", "precision", "recall", "f1", "links_count", "sure"))
         for links, counts in counted.items():
             pairs = zip(counts.sentence_scores(), counts.per_sentence.tolist(), strict=True)
-            for number, (scores, (_, _, found, sure)) in enumerate(pairs):
+            for number, (scores, (_, _, linked, sure)) in enumerate(pairs):
                 values = (scores.aer, scores.precision, scores.recall, scores.f1)
                 shown_values = ("" if math.isnan(value) else f"{value:.4f}" for value in values)
-                writer.writerow((links, number, *shown_values, found, sure))
+                writer.writerow((links, number, *shown_values, linked, sure))
 
 
 def _record(journal: Journal, about: dict[str, Any], rows: list[dict[str, Any]], args: argparse.Namespace) -> None:

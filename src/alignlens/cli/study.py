@@ -121,6 +121,6 @@ def _printed(summary: Mapping[str, Any]) -> str:
     tested = sum(counts.values()) - untested
     lines = [f"Claims reproduced: {counts[REPRODUCED]} of {tested} that can be tested here ({untested} cannot)."]
     for verdict in (NOT_REPRODUCED, UNDECIDED):
-        if found := [claim for claim, each in summary["verdicts"].items() if each == verdict]:
-            lines.append(f"{verdict.capitalize()}: {', '.join(found)}.")
+        if claims := [claim for claim, each in summary["verdicts"].items() if each == verdict]:
+            lines.append(f"{verdict.capitalize()}: {', '.join(claims)}.")
     return "\n".join([*lines, f"Study: {summary['page']}"])

@@ -171,5 +171,5 @@ def _write_symmetrised(folder: Path, links: dict[str, tuple[Alignment, Alignment
     forward, reverse = (stack([both[side] for both in links.values()]) for side in (0, 1))
     sizes = [len(both[0]) for both in links.values()]
     for method in methods:
-        for name, found in zip(links, unstack(symmetrize(forward, reverse, method), sizes), strict=True):
-            write_links(folder / f"{name}.{method}{SUFFIX}", found)
+        for name, links_of_file in zip(links, unstack(symmetrize(forward, reverse, method), sizes), strict=True):
+            write_links(folder / f"{name}.{method}{SUFFIX}", links_of_file)

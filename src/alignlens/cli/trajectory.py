@@ -192,8 +192,8 @@ class _Asked:
 
     def identity(self, path: Path) -> dict[str, Any]:
         """Returns the identity of a part, as it reads after a round trip through JSON."""
-        found: dict[str, Any] = json.loads(json.dumps({**self.request, "checkpoint": sha256_of(path)}))
-        return found
+        identity: dict[str, Any] = json.loads(json.dumps({**self.request, "checkpoint": sha256_of(path)}))
+        return identity
 
     def write(self, folder: Path, weights: str, path: Path, advance: Callable[[int], None]) -> None:
         """Puts the weights of a checkpoint into the model, asks it, and writes the answers."""
@@ -221,9 +221,9 @@ class _Asked:
             source_begin=self.trained.spec.source_begin,
             advance=advance,
         )
-        found = forced.summary()
+        summary = forced.summary()
         correct = ["".join("01"[hit] for hit in row.tolist()) for row in forced.correct]
-        return {name: found[name] for name in ("accuracy", "loss")}, correct
+        return {name: summary[name] for name in ("accuracy", "loss")}, correct
 
     def _bleu(self, references: list[str], advance: Callable[[int], None]) -> float:
         from alignlens.decoding.translate import translate
@@ -231,13 +231,13 @@ class _Asked:
 
         settings = replace(BeamSettings(), beam=self.args.beam)
         begin = self.trained.spec.source_begin
-        found = translate(self.trained.model, self.texts[0], settings, source_begin=begin, advance=advance)
-        return corpus_bleu([self.trained.text(each.ids) for each in found], references, self.args.tokenize).bleu
+        hypotheses = translate(self.trained.model, self.texts[0], settings, source_begin=begin, advance=advance)
+        return corpus_bleu([self.trained.text(each.ids) for each in hypotheses], references, self.args.tokenize).bleu
 
     def _matrices(self, advance: Callable[[int], None]) -> dict[str, list[Matrix]]:
         from alignlens.attribution.corpus import attribute
 
-        found = attribute(
+        scores = attribute(
             self.trained.model,
             *self.texts,
             self.methods,
@@ -246,7 +246,7 @@ class _Asked:
             workers=workers(self.args),
             advance=advance,
         )
-        by_number = dict(found)
+        by_number = dict(scores)
         numbers = range(len(self.texts[0]))
         names = [name for method in self.methods for name in method.matrices]
         return {name: [by_number[number][name] for number in numbers] for name in names}

@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> None:
         sources = trained.source_ids(given)
         started = time.monotonic()
         with Progress("translate", len(sources)) as progress:
-            found = decode(
+            translations = decode(
                 trained.model,
                 sources,
                 settings,
@@ -118,8 +118,8 @@ def run(args: argparse.Namespace) -> None:
                 source_begin=trained.spec.source_begin,
                 advance=progress.advance,
             )
-        result = _measures(sources, found, time.monotonic() - started)
-        _write(args, trained, found)
+        result = _measures(sources, translations, time.monotonic() - started)
+        _write(args, trained, translations)
         if args.out != _STANDARD:
             record.artifact(args.out, folder="translations")
         record.metrics(result)
@@ -144,10 +144,10 @@ def _settings(args: argparse.Namespace) -> DecodingSettings:
     return SamplingSettings(args.samples, args.temperature, args.seed, **limits)
 
 
-def _measures(sources: TokenStore, found: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
+def _measures(sources: TokenStore, translations: list[list[Hypothesis]], seconds: float) -> dict[str, float]:
     """Returns the summary; the mean score is that of the first translation of each line."""
-    everything = [hypothesis for hypotheses in found for hypothesis in hypotheses]
-    first = [hypotheses[0] for number, hypotheses in enumerate(found) if len(sources[number])]
+    everything = [hypothesis for hypotheses in translations for hypothesis in hypotheses]
+    first = [hypotheses[0] for number, hypotheses in enumerate(translations) if len(sources[number])]
     pieces_found = sum(len(hypothesis.ids) for hypothesis in first)
     return {
         "sentences": len(sources),
@@ -163,25 +163,25 @@ def _measures(sources: TokenStore, found: list[list[Hypothesis]], seconds: float
     }
 
 
-def _write(args: argparse.Namespace, trained: TrainedModel, found: list[list[Hypothesis]]) -> None:
+def _write(args: argparse.Namespace, trained: TrainedModel, translations: list[list[Hypothesis]]) -> None:
     """Writes the translations, and the pieces that they were generated as, in the same order."""
     from alignlens.subwords.stores import PieceWriter
 
     with PieceWriter(trained.target, args.pieces, args.tokens) as writer:
-        everything = (hypothesis for hypotheses in found for hypothesis in hypotheses)
+        everything = (hypothesis for hypotheses in translations for hypothesis in hypotheses)
         for number, hypothesis in enumerate(everything, start=1):
             writer.add(hypothesis.ids, trained.text(hypothesis.ids), f"translation {number}")
-        lines = _lines(trained, found, args.scores)
+        lines = _lines(trained, translations, args.scores)
         if args.out == _STANDARD:
             sys.stdout.writelines(f"{line}\n" for line in lines)
         else:
             write_lines(args.out, lines)
 
 
-def _lines(trained: TrainedModel, found: list[list[Hypothesis]], scores: bool) -> Iterator[str]:
+def _lines(trained: TrainedModel, translations: list[list[Hypothesis]], scores: bool) -> Iterator[str]:
     """Yields the lines of the output: the text, after scores if wanted, after its number if there are several."""
-    several = any(len(hypotheses) > 1 for hypotheses in found)
-    for number, hypotheses in enumerate(found):
+    several = any(len(hypotheses) > 1 for hypotheses in translations)
+    for number, hypotheses in enumerate(translations):
         for hypothesis in hypotheses:
             columns = [trained.text(hypothesis.ids)]
             if scores:

@@ -47,11 +47,11 @@ def download(url: str, target: Path, sha256: str | None, size: int | None = None
         if target.is_file():
             return
         _transfer_with_retries(url, part, size)
-        found = sha256_of(part)
-        if sha256 is not None and found != sha256:
+        checksum = sha256_of(part)
+        if sha256 is not None and checksum != sha256:
             _forget(part)
             raise InputError(
-                f"sha256 is {found}, expected {sha256}.",
+                f"sha256 is {checksum}, expected {sha256}.",
                 url,
                 advice="The download was removed; try again later, or give a copy with --mirror DIR.",
             )

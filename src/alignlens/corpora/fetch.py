@@ -80,8 +80,8 @@ def fetch(dataset: Declared, places: Places) -> dict[str, str]:
     A file of the mirror and a file of the user are used in place; archives and marked-up files leave their text
     in the cache.
     """
-    found = Verified(dataset, places)
-    return {role: str(found.text(file)) for role, file in dataset.files().items()}
+    files = Verified(dataset, places)
+    return {role: str(files.text(file)) for role, file in dataset.files().items()}
 
 
 class Verified:
@@ -153,9 +153,9 @@ def read_manifest(path: Path | str, dataset: Declared) -> Mapping[str, str]:
     manifest = read_json(path, _FETCH_AGAIN)
     if set(manifest) != set(dataset.files()):
         raise InputError(f"not the manifest of {dataset.name}.", path, advice=_FETCH_AGAIN)
-    for role, found in manifest.items():
-        if not isinstance(found, str) or not _is_file(found):
-            raise InputError(f"{role} is {str(found)[:200]!r}, which is not a file.", path, advice=_FETCH_AGAIN)
+    for role, name in manifest.items():
+        if not isinstance(name, str) or not _is_file(name):
+            raise InputError(f"{role} is {str(name)[:200]!r}, which is not a file.", path, advice=_FETCH_AGAIN)
     return manifest
 
 

@@ -76,8 +76,8 @@ class _Numbers:
         lengths = stops - starts
         ends = np.cumsum(lengths)
         places = np.arange(lengths.sum()) + np.repeat(starts - ends + lengths, lengths)
-        found: npt.NDArray[Any] = self._mapped[places]
-        return found
+        numbers: npt.NDArray[Any] = self._mapped[places]
+        return numbers
 
     def _read(self, ranges: Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
         size = self._type.itemsize
@@ -258,7 +258,7 @@ class TokenWriter:
 def _described(folder: Path) -> dict[str, Any]:
     """Returns the description of a store; raises for a format or version that this code cannot read."""
     path = folder / _DESCRIPTION
-    found = read_json(path, _ADVICE)
-    if found.get("format") != _FORMAT or found.get("version") != _VERSION:
+    content = read_json(path, _ADVICE)
+    if content.get("format") != _FORMAT or content.get("version") != _VERSION:
         raise InputError(f"not in the format {_FORMAT}, version {_VERSION}.", path, advice=_ADVICE)
-    return found
+    return content

@@ -185,10 +185,10 @@ def _listed(tar: tarfile.TarFile, room: _Room) -> Iterator[tarfile.TarInfo]:
 def _matching(names: Iterable[str], others: set[str], patterns: Sequence[str], path: Path) -> Iterator[str]:
     counts = Counter(names)
     for pattern in patterns:
-        found = [pattern] if pattern in counts else sorted(name for name in counts if fnmatchcase(name, pattern))
-        if not found:
+        matches = [pattern] if pattern in counts else sorted(name for name in counts if fnmatchcase(name, pattern))
+        if not matches:
             raise InputError(f"no member {pattern!r}{nearest(pattern, counts)}.", path, advice="Check member.")
-        for name in found:
+        for name in matches:
             if name in others:
                 raise InputError(f"member {name!r} is a link or a device, not a file.", path, advice="Check member.")
             if counts[name] > 1:

@@ -25,17 +25,17 @@ def import_model(trained: TrainedModel, out: Path) -> None:
     """Writes the model folder of a model from elsewhere, with its subwords and the pieces of their ids."""
     if not is_foreign(trained.folder):
         raise ConfigError(f"{trained.folder}: is an alignlens model already; there is nothing to import.")
-    with atomic_directory(out, KIND) as made:
+    with atomic_directory(out, KIND) as temporary:
         for side, segmenter in (("source", trained.source), ("target", trained.target)):
-            write_segmenter(segmenter, made / f"{side}.model")
+            write_segmenter(segmenter, temporary / f"{side}.model")
         card = {
             "format": FORMAT,
             "spec": trained.spec.as_json(),
             "parameters": parameter_count(trained.model),
             "imported_from": trained.folder.name,
         }
-        write_json(made / "model.json", card)
-        save_tensors(made / "weights.safetensors", weights_of(trained.model), {})
+        write_json(temporary / "model.json", card)
+        save_tensors(temporary / "weights.safetensors", weights_of(trained.model), {})
 
 
 def export_model(trained: TrainedModel, out: Path) -> None:
@@ -43,13 +43,13 @@ def export_model(trained: TrainedModel, out: Path) -> None:
     model = exportable(trained.model, trained.spec)
     config = marian_config(trained.spec)
     separate = not config["share_encoder_decoder_embeddings"]
-    with atomic_directory(out, EXPORTED) as made:
+    with atomic_directory(out, EXPORTED) as temporary:
         for side, segmenter in (("source", trained.source), ("target", trained.target)):
-            shutil.copyfile(segmenter.path, made / f"{side}.spm")
+            shutil.copyfile(segmenter.path, temporary / f"{side}.spm")
             if side == "source" or separate:
                 name = "vocab.json" if side == "source" else "target_vocab.json"
-                write_json(made / name, {piece: number for number, piece in enumerate(segmenter.vocabulary)})
-        write_json(made / "config.json", config)
+                write_json(temporary / name, {piece: number for number, piece in enumerate(segmenter.vocabulary)})
+        write_json(temporary / "config.json", config)
         tokenizer = {"separate_vocabs": separate, "tokenizer_class": "MarianTokenizer", "model_max_length": 512}
-        write_json(made / "tokenizer_config.json", tokenizer)
-        write_marian_tensors(model, trained.spec, made / "model.safetensors")
+        write_json(temporary / "tokenizer_config.json", tokenizer)
+        write_marian_tensors(model, trained.spec, temporary / "model.safetensors")

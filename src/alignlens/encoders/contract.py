@@ -76,15 +76,15 @@ class TransformerEncoder:
 
     def maps(self) -> tuple[HeadMaps, ...]:
         """Returns the maps of every layer."""
-        found = []
+        maps = []
         for layer in self._layers:
             # One matrix makes queries, keys and values, stacked in this order.
             weight, bias = (
                 part.detach()[2 * self.dim :] for part in (layer.own.project.weight, layer.own.project.bias)
             )
             output = projection_by_head(layer.own).detach()
-            found.append(HeadMaps(value_by_head(weight, self.heads), bias.view(self.heads, -1), output))
-        return tuple(found)
+            maps.append(HeadMaps(value_by_head(weight, self.heads), bias.view(self.heads, -1), output))
+        return tuple(maps)
 
 
 def value_by_head(weight: Tensor, heads: int) -> Tensor:

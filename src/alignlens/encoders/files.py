@@ -66,19 +66,19 @@ def _check_statistics(content: dict[str, Any]) -> None:
     by_layer, by_head = (layers,), (layers, heads)
     correlations = values.mapping(content, "correlations")
     for name in categories:
-        found = values.mapping(correlations, name)
-        _check_array(found, "by_layer", by_layer)
-        values.number_or_nan(found, "rho", -1, 1)
+        correlation = values.mapping(correlations, name)
+        _check_array(correlation, "by_layer", by_layer)
+        values.number_or_nan(correlation, "rho", -1, 1)
         for key in ("sequences", "sequences_used", "triples", "used"):
-            values.whole(found, key)
-        found["exact"]
+            values.whole(correlation, key)
+        correlation["exact"]
     dispersion = values.mapping(content, "dispersion")
     for kind, shape in (("inputs", by_layer), ("transformed", by_head)):
-        found = values.mapping(dispersion, kind)
+        spread = values.mapping(dispersion, kind)
         for key in _SPREAD:
-            _check_array(found, key, shape, missing=False)
+            _check_array(spread, key, shape, missing=False)
         for key in ("mean", "deviation", "cv"):
-            values.number(values.mapping(found, "average"), key)
+            values.number(values.mapping(spread, "average"), key)
     frequency = values.mapping(content, "frequency")
     values.number_or_nan(frequency, "rho_norms", -1, 1), values.number_or_nan(frequency, "rho_weights", -1, 1)
     values.number(values.mapping(content, "identity"), "largest_error", 0)
@@ -96,9 +96,9 @@ def _check_statistics(content: dict[str, Any]) -> None:
 
 
 def _check_categories(content: Mapping[str, Any], key: str, categories: Sequence[str], shape: tuple[int, ...]) -> None:
-    found = values.mapping(content, key)
+    group = values.mapping(content, key)
     for name in categories:
-        _check_array(found, name, shape)
+        _check_array(group, name, shape)
 
 
 def _check_array(content: Mapping[str, Any], key: str, shape: tuple[int, ...], missing: bool = True) -> None:
@@ -118,10 +118,10 @@ def _check_points(points: Mapping[str, NDArray[Any]], categories: int) -> None:
     for columns in (_TRIPLES, _OCCURRENCES):
         size = points[columns[0]].shape
         for name in columns:
-            found = points[name]
-            if found.ndim != 1 or found.shape != size:
-                raise ValueError(f"{name} has shape {found.shape}, not one number per point")
-            if found.dtype.kind not in "if" or not np.isfinite(found).all() or (found < 0).any():
+            column = points[name]
+            if column.ndim != 1 or column.shape != size:
+                raise ValueError(f"{name} has shape {column.shape}, not one number per point")
+            if column.dtype.kind not in "if" or not np.isfinite(column).all() or (column < 0).any():
                 raise ValueError(f"{name} holds values other than numbers from 0 up")
     if points["category"].dtype.kind != "i" or (points["category"] >= categories).any():
         raise ValueError(f"category holds values other than numbers below {categories}")

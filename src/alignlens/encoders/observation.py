@@ -77,9 +77,9 @@ def singular_values(encoder: Encoder) -> dict[str, Any]:
         for maps in encoder.maps()
     ]
     names = ("largest", "smallest", "ratio", "rank")
-    found: dict[str, Any] = {name: [[getattr(head, name) for head in layer] for layer in heads] for name in names}
-    ratios = np.array(found["ratio"])
-    return {**found, "smallest_ratio": float(ratios.min()), "mean_ratio": float(ratios.mean())}
+    values: dict[str, Any] = {name: [[getattr(head, name) for head in layer] for layer in heads] for name in names}
+    ratios = np.array(values["ratio"])
+    return {**values, "smallest_ratio": float(ratios.min()), "mean_ratio": float(ratios.mean())}
 
 
 def _by_head(maps: Any) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

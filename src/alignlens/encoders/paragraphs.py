@@ -35,9 +35,9 @@ def manual_paragraphs() -> list[str]:
     # Half a megabyte that only this function needs.
     from pydoc_data.topics import topics
 
-    found = (part for name in sorted(topics) for part in _BLANK_LINE.split(topics[name]))
+    parts = (part for name in sorted(topics) for part in _BLANK_LINE.split(topics[name]))
     # Topics quote each other: every paragraph once, where it came first.
-    return list(dict.fromkeys(" ".join(part.split()) for part in found if is_prose(part)))
+    return list(dict.fromkeys(" ".join(part.split()) for part in parts if is_prose(part)))
 
 
 def is_prose(text: str) -> bool:

@@ -95,7 +95,7 @@ class EncoderStatistics:
 
     def result(self) -> dict[str, Any]:
         """Returns all statistics by name, as plain data; None stands for what cannot be computed."""
-        found: dict[str, Any] = plain(
+        statistics: dict[str, Any] = plain(
             {
                 "categories": self._categories,
                 "tokens": dict(zip(self._categories, self._tokens.tolist(), strict=True)),
@@ -110,19 +110,19 @@ class EncoderStatistics:
                 "identity": {"largest_error": self._errors.max(), "by_layer": self._errors},
             }
         )
-        return found
+        return statistics
 
     def points(self) -> dict[str, npt.NDArray[Any]]:
         """Returns bounded samples for figures: triples by layer, head and category, and token occurrences by rank."""
         samples = [pairs.sample(_POINTS, seed=kind) for kind, pairs in enumerate(self._pairs)]
         kinds = [np.full(len(sample.weight), kind, np.int64) for kind, sample in enumerate(samples)]
         names = ("layer", "head", "weight", "norm")
-        found = {name: np.concatenate([getattr(sample, name) for sample in samples]) for name in names}
-        found["category"] = np.concatenate(kinds)
+        columns = {name: np.concatenate([getattr(sample, name) for sample in samples]) for name in names}
+        columns["category"] = np.concatenate(kinds)
         ranks, occurrences = self._ranked()
         chosen = np.arange(min(_POINTS, len(ranks))) * len(ranks) // max(1, min(_POINTS, len(ranks)))
         return {
-            **found,
+            **columns,
             "frequency_rank": ranks[chosen],
             "frequency_weight": occurrences[chosen, 0],
             "frequency_norm": occurrences[chosen, 1],
@@ -157,10 +157,10 @@ class EncoderStatistics:
         return {name: values[..., kind].tolist() for kind, name in enumerate(self._categories)}
 
     def _correlations(self) -> dict[str, Any]:
-        found = {}
+        by_kind = {}
         for name, pairs in zip(self._categories, self._pairs, strict=True):
             choice = pairs.choice
-            found[name] = {
+            by_kind[name] = {
                 "rho": pairs.correlation(),
                 "by_layer": pairs.correlations_by_layer(),
                 "triples": choice.triples,
@@ -169,7 +169,7 @@ class EncoderStatistics:
                 "sequences_used": len(choice.numbers),
                 "exact": choice.exact,
             }
-        return found
+        return by_kind
 
     def _frequency(self) -> dict[str, Any]:
         """Returns the rank correlation of frequency rank with mean weight and norm over token occurrences."""
@@ -192,8 +192,8 @@ class EncoderStatistics:
         return ranks[known], self._occurrences[known]
 
 
-def _spread(found: Dispersion) -> dict[str, Any]:
-    values = asdict(found)
+def _spread(dispersion: Dispersion) -> dict[str, Any]:
+    values = asdict(dispersion)
     return {**values, "average": {name: values[name].mean() for name in ("mean", "deviation", "cv")}}
 
 

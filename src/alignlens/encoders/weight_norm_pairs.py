@@ -78,13 +78,13 @@ class WeightNormPairs:
         if number not in self._wanted:
             return
         layers, heads, queries, _ = weights.shape
-        found = weights[:, :, :, keys].transpose(0, 1, 3, 2).reshape(layers, -1)
+        wanted_weights = weights[:, :, :, keys].transpose(0, 1, 3, 2).reshape(layers, -1)
         blocks = heads * len(keys)
-        self._weights[:, self._filled : self._filled + found.shape[1]] = found
+        self._weights[:, self._filled : self._filled + wanted_weights.shape[1]] = wanted_weights
         here = slice(self._blocks, self._blocks + blocks)
         self._norms[:, here] = norms[:, :, keys].reshape(layers, blocks)
         self._lengths[here], self._heads[here] = queries, np.repeat(np.arange(heads), len(keys))
-        self._filled += found.shape[1]
+        self._filled += wanted_weights.shape[1]
         self._blocks += blocks
 
     def correlation(self) -> float:

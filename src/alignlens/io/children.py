@@ -51,8 +51,8 @@ def in_child(function: Callable[[], Result], what: str, advice: str, silent: boo
     result, error = pickle.loads(answer)
     if error is not None:
         raise error
-    found: Result = result
-    return found
+    answered: Result = result
+    return answered
 
 
 def _work(function: Callable[[], Any], outgoing: int, parent: int, silent: bool) -> NoReturn:

@@ -34,8 +34,8 @@ def read_yaml(path: Path | str) -> Any:
         if path.suffix == ".json":
             return _parsed_json(text)
         # Snakemake parses anything that is JSON as JSON, whatever its name: there 1e-3 is a number.
-        found = _json_if_so(text)
-        return _parsed_yaml(text, path) if found is None else found
+        content = _json_if_so(text)
+        return _parsed_yaml(text, path) if content is None else content
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
@@ -152,10 +152,10 @@ class _Nodes:
     def measure(self, node: yaml.Node) -> tuple[int, int]:
         """Returns how many values a node stands for and how deep they are, aliases written out; raises for bad keys."""
         if id(node) in self._measured:
-            found = self._measured[id(node)]
-            if found is None:
+            size = self._measured[id(node)]
+            if size is None:
                 raise self._error(node, "a value that contains itself.", "Write the values out.")
-            return found
+            return size
         self._measured[id(node)] = None
         values, depth = 1, 0
         for child in self._children(node):
@@ -226,9 +226,9 @@ def _json_if_so(text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in mapping:
             raise ValueError(f"the key {shown(key)} appears twice")
-        found[key] = value
-    return found
+        mapping[key] = value
+    return mapping

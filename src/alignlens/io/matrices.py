@@ -301,13 +301,13 @@ def _added(counters: list[Any]) -> Any:
 
 def _described(folder: Path) -> tuple[list[str], list[str], dict[str, Any]]:
     """Returns names, those of square matrices and facts, after checking format and version."""
-    found = read_json(folder / _FACTS, _ADVICE)
-    if found.get("format") != _FORMAT or found.get("version") != _VERSION:
+    content = read_json(folder / _FACTS, _ADVICE)
+    if content.get("format") != _FORMAT or content.get("version") != _VERSION:
         raise InputError(f"not in the format {_FORMAT}, version {_VERSION}.", folder / _FACTS, advice=_ADVICE)
-    names, squares = (list(map(str, found.get(key, ()))) for key in ("names", "squares"))
-    return names, squares, dict(found["facts"])
+    names, squares = (list(map(str, content.get(key, ()))) for key in ("names", "squares"))
+    return names, squares, dict(content["facts"])
 
 
 def _saved(path: Path) -> NDArray[Any]:
-    found: NDArray[Any] = np.load(path, allow_pickle=False)
-    return found
+    array: NDArray[Any] = np.load(path, allow_pickle=False)
+    return array

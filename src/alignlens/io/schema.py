@@ -53,8 +53,8 @@ def check(document: Any, schema: Mapping[str, Any], label: str) -> None:
     """
     _check_plain(document, label)
     kind, formats = _strict()
-    found = kind(schema, format_checker=formats).iter_errors(document)
-    errors = sorted(found, key=lambda error: error.json_path)
+    violations = kind(schema, format_checker=formats).iter_errors(document)
+    errors = sorted(violations, key=lambda error: error.json_path)
     if errors:
         raise ConfigError(_sentence(errors[0], label))
 

@@ -72,11 +72,11 @@ class Seal:
                 raise self._broken(name, f"is not part of this {self.kind}.")
             size, sha256 = self.files[name]
             path = self.folder / name
-            found = path.stat().st_size if path.is_file() else None
-            if found is None:
+            size_now = path.stat().st_size if path.is_file() else None
+            if size_now is None:
                 raise self._broken(name, "no such file.")
-            if found != size:
-                raise self._broken(name, f"damaged: {found} bytes instead of {size}.")
+            if size_now != size:
+                raise self._broken(name, f"damaged: {size_now} bytes instead of {size}.")
             if sha256 is not None and sha256_of(path) != sha256:
                 raise self._broken(name, "damaged: it has changed since it was written (SHA-256).")
 
@@ -109,14 +109,14 @@ class Seal:
 
 def seal_folder(folder: Path, kind: str, own_check: Callable[[str], bool] = lambda name: False) -> None:
     """Writes the seal of a complete folder; files that ``own_check`` picks are verified by their reader."""
-    found = sorted(folder.rglob("*"))
+    paths = sorted(folder.rglob("*"))
     content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "kind": kind, "made_by": _maker}
     content["files"] = {
         name: {"bytes": path.stat().st_size} | ({} if own_check(name) else {"sha256": sha256_of(path)})
-        for path in found
+        for path in paths
         if path.is_file() and (name := path.relative_to(folder).as_posix()) != SEAL
     }
-    content["folders"] = [path.relative_to(folder).as_posix() for path in found if path.is_dir()]
+    content["folders"] = [path.relative_to(folder).as_posix() for path in paths if path.is_dir()]
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1, sort_keys=True, ensure_ascii=False)
     (folder / SEAL).write_text(text + "\n", encoding="utf-8")
 

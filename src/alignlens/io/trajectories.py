@@ -126,10 +126,10 @@ class Trajectory:
             raise _refusal(matrices.folder, "its checkpoints are not in order")
         quantities = []
         for names in (matrices.names, matrices.squares):
-            found = [name.partition("/")[2] for name in names if name.startswith(f"{weights[0]}/")]
-            if names != [_name(each, other) for each in weights for other in found]:
+            suffixes = [name.partition("/")[2] for name in names if name.startswith(f"{weights[0]}/")]
+            if names != [_name(each, other) for each in weights for other in suffixes]:
                 raise _refusal(matrices.folder, "its matrices are not those of its checkpoints")
-            quantities += found
+            quantities += suffixes
         if not quantities:
             raise _refusal(matrices.folder, "its matrices are not those of its checkpoints")
         performance = _performance(matrices.folder, matrices.facts.get(_PERFORMANCE), weights)
@@ -192,16 +192,16 @@ def _place(weights: str) -> float:
     return math.inf if weights == FINAL else int(weights)
 
 
-def _performance(folder: Path, found: object, weights: Sequence[str]) -> dict[str, dict[str, float]]:
+def _performance(folder: Path, performance: object, weights: Sequence[str]) -> dict[str, dict[str, float]]:
     """Returns the performance at every checkpoint, after checking that it is numeric."""
-    if not isinstance(found, dict) or set(found) != set(weights):
+    if not isinstance(performance, dict) or set(performance) != set(weights):
         raise _refusal(folder, "it does not say how its checkpoints performed")
-    for measures in found.values():
+    for measures in performance.values():
         if not isinstance(measures, dict) or any(
             isinstance(value, bool) or not isinstance(value, int | float) for value in measures.values()
         ):
             raise _refusal(folder, "a performance is not a number")
-    return {each: {name: float(value) for name, value in found[each].items()} for each in weights}
+    return {each: {name: float(value) for name, value in performance[each].items()} for each in weights}
 
 
 def _refusal(folder: Path, why: str) -> InputError:

@@ -86,8 +86,8 @@ def setting(
 
 def group(kind: type[Settings], description: str) -> Settings:
     """Returns a field for a nested group of settings."""
-    made: Settings = field(default_factory=kind, metadata={"description": description, "rules": {}})
-    return made
+    nested: Settings = field(default_factory=kind, metadata={"description": description, "rules": {}})
+    return nested
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:

@@ -72,11 +72,11 @@ def greatest_of(values: Sequence[Sampled]) -> Sampled:
 
 
 def _combined(function: Callable[..., Any], *values: Sampled | float) -> Sampled:
-    made = [each if isinstance(each, Sampled) else Sampled(each) for each in values]
-    value = float(function(*(each.value for each in made)))
-    if all(each.samples is None for each in made):
+    sampled = [each if isinstance(each, Sampled) else Sampled(each) for each in values]
+    value = float(function(*(each.value for each in sampled)))
+    if all(each.samples is None for each in sampled):
         return Sampled(value)
-    return Sampled(value, function(*(each.value if each.samples is None else each.samples for each in made)))
+    return Sampled(value, function(*(each.value if each.samples is None else each.samples for each in sampled)))
 
 
 def _over(function: Callable[..., Any], values: Sequence[Sampled]) -> Samples | None:

@@ -41,7 +41,7 @@ class Asked:
         self, pieces: Pieces, methods: Sequence[Method], advance: Callable[[int], None] | None = None
     ) -> Iterator[tuple[int, Shares]]:
         """Yields the place of every sentence and its shares (method, target words, source words), in any order."""
-        found = attribute(
+        by_sentence = attribute(
             self.trained.model,
             pieces.read,
             pieces.explained,
@@ -54,7 +54,7 @@ class Asked:
             advance=advance,
             masks=self.masks,
         )
-        for place, matrices in found:
+        for place, matrices in by_sentence:
             scores = np.stack([matrices[method.text] for method in methods])
             _check_signs(scores, methods)
             words = pieces.source_words[place], pieces.target_words[place]

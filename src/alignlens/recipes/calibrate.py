@@ -176,9 +176,9 @@ def _calibrated(
         for each, side in zip(models, SIDES, strict=False)
     ]
     two = len(parts) == 2
-    found = Origin(origin.source, origin.target, origin.pairs, origin.gold, agreement, aer)
+    calibrated = Origin(origin.source, origin.target, origin.pairs, origin.gold, agreement, aer)
     recipe = AlignmentRecipe(
-        FORMAT, parts[0], PRODUCT if two else BEST, found, parts[1] if two else None, threshold if two else None
+        FORMAT, parts[0], PRODUCT if two else BEST, calibrated, parts[1] if two else None, threshold if two else None
     )
     return Calibrated(recipe, taken, [len(each) for each in methods])
 

@@ -84,6 +84,6 @@ class Grid:
         """Returns which cells are links (source word, target word) of a text that begins with these sentences."""
         inside = alignment.sentence < len(self.heights)
         sentence, source, target = (each[inside] for each in (alignment.sentence, alignment.source, alignment.target))
-        found = np.zeros(self.cells, dtype=bool)
-        found[self.offsets[sentence] + target * self.widths[sentence] + source] = True
-        return found
+        linked = np.zeros(self.cells, dtype=bool)
+        linked[self.offsets[sentence] + target * self.widths[sentence] + source] = True
+        return linked

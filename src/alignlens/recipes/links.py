@@ -42,19 +42,19 @@ def recipe_links(
     """
     parts = [part for part in (recipe.forward, recipe.reverse) if part is not None]
     sides = [_shares(*each, advance) for each in zip(parts, models, pieces, strict=True)]
-    found = []
+    columns = []
     for number, shares in enumerate(zip(*sides, strict=True)):
         if recipe.threshold is None:
             source, target, scores = best_links(shares[0])
         else:
             source, target, scores = links_above(product(*shares), recipe.threshold)
-        found.append((np.full(source.size, number), source, target, scores))
-    sentence, source, target, scores = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Alignment.from_arrays(sentence, source, target, len(found), scores)
+        columns.append((np.full(source.size, number), source, target, scores))
+    sentence, source, target, scores = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Alignment.from_arrays(sentence, source, target, len(columns), scores)
 
 
 def _shares(part: Part, asked: Asked, pieces: Pieces, advance: Callable[[int], None] | None) -> list[Shares]:
     """Returns the shares of every sentence by one part of a recipe."""
-    found = asked.shares(pieces, part.methods, advance)
-    by_place = {place: combined(list(shares), part.weights) for place, shares in found}
+    shares_of = asked.shares(pieces, part.methods, advance)
+    by_place = {place: combined(list(shares), part.weights) for place, shares in shares_of}
     return [by_place[place] for place in range(len(by_place))]

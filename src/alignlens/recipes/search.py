@@ -127,11 +127,11 @@ class Agreement:
 
 def _incidence(links: Sequence[Integers], start: int) -> NDArray[np.float32]:
     """Returns (candidate, cell), one where a candidate has a link, of some cells from ``start`` on."""
-    found = np.zeros((len(links), _CELLS_AT_ONCE), dtype=np.float32)
-    for row, cells in zip(found, links, strict=True):
+    dense = np.zeros((len(links), _CELLS_AT_ONCE), dtype=np.float32)
+    for row, cells in zip(dense, links, strict=True):
         low, high = np.searchsorted(cells, (start, start + _CELLS_AT_ONCE))
         row[cells[low:high] - start] = 1
-    return found
+    return dense
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,8 +51,8 @@ class Manifest:
     @classmethod
     def whole(cls, root: Path, protocol: Protocol | None = None) -> Manifest:
         """Returns a manifest of everything below a folder, for results that no configuration made."""
-        found = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
-        return cls(root, tuple(found), protocol or Protocol(), everything=True)
+        files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*"))
+        return cls(root, tuple(files), protocol or Protocol(), everything=True)
 
     @classmethod
     def of(cls, root: Path, reader: str, file: Path | None = None) -> Manifest:
@@ -75,10 +75,10 @@ class Manifest:
                 if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
                     raise ValueError(f"{file!r} is not below the results folder")
             protocol = Protocol.from_json(values.mapping(content, "protocol"))
-            made = cls(root, files, protocol, interval_of(content))
-            if made.as_json() != content:
+            manifest = cls(root, files, protocol, interval_of(content))
+            if manifest.as_json() != content:
                 raise ValueError("its checksum does not match")
-            return made
+            return manifest
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``read`` reads back."""

@@ -32,12 +32,12 @@ class PathPattern:
 
     def partly(self, **names: str) -> str:
         """Returns the path with some names filled in; Snakemake takes the others for wildcards."""
-        return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), self.pattern)
+        return re.sub(r"\{(\w+)\}", lambda match: names.get(match[1], match[0]), self.pattern)
 
     def names(self, path: str) -> dict[str, str] | None:
         """Returns the names in a path, or None if it is another place's."""
-        found = self._regex.fullmatch(path)
-        return None if found is None else found.groupdict()
+        match = self._regex.fullmatch(path)
+        return None if match is None else match.groupdict()
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:

@@ -56,9 +56,9 @@ def published_pair(pair: tuple[str, str], sentences: int) -> str | None:
 
 def interval_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns level, samples and seed of the interval in a file; empty if one of them is missing."""
-    found = values.mapping(content, "interval") if "interval" in content else {}
-    if not {"level", "samples", "seed"} <= found.keys():
+    interval = values.mapping(content, "interval") if "interval" in content else {}
+    if not {"level", "samples", "seed"} <= interval.keys():
         return {}
-    level = float(values.number(found, "level", 0, 100))
-    samples = values.whole(found, "samples", least=1, most=int(RESAMPLES.most))
-    return {"level": level, "samples": samples, "seed": values.whole(found, "seed")}
+    level = float(values.number(interval, "level", 0, 100))
+    samples = values.whole(interval, "samples", least=1, most=int(RESAMPLES.most))
+    return {"level": level, "samples": samples, "seed": values.whole(interval, "seed")}

@@ -47,7 +47,7 @@ def read_results(manifest: Manifest) -> Results:
             if run.split == TEST:
                 datasets[run.dataset] = _dataset(content)
             intervals.append(interval_of(content))
-    stated = [found for found in intervals if found]
+    stated = [interval for interval in intervals if interval]
     return Results(
         manifest,
         tuple(datasets[name] for name in sorted(datasets)),
@@ -98,15 +98,15 @@ def _attributed(content: dict[str, Any], file: SentenceFile) -> AttributedModel:
     for place, row in enumerate(values.mappings(content, "rows")):
         method, extraction, links = (values.text(row, name) for name in ("method", "extraction", "links"))
         parse(method)  # an unknown name means damage
-        found = scores.setdefault((without_noise_seed(method), extraction, links), [])
-        found.append(_score(row, SentenceRow(file, place)))
+        seeds = scores.setdefault((without_noise_seed(method), extraction, links), [])
+        seeds.append(_score(row, SentenceRow(file, place)))
     return AttributedModel(
         dataset=values.text(content, "dataset"),
         model=values.text(content, "model"),
         architecture=values.text(content, "architecture"),
         seed=values.name(content, "seed"),
         decoding=values.text(content, "decoding"),
-        scores={key: sorted(found, key=lambda score: score.noise_seed) for key, found in scores.items()},
+        scores={key: sorted(seeds, key=lambda score: score.noise_seed) for key, seeds in scores.items()},
         weights=values.name(content, "weights") if "weights" in content else FINAL,
         split=values.text(content, "split") if "split" in content else TEST,
     )
@@ -153,8 +153,8 @@ def _optional(row: dict[str, Any], key: str) -> float:
     return values.number_or_nan(row, key) if key in row else math.nan
 
 
-def _sentence_of(found: dict[str, Any]) -> str:
-    return f"{found['level']:g} % bootstrap interval over sentences ({found['samples']} samples, seed {found['seed']})"
+def _sentence_of(draws: dict[str, Any]) -> str:
+    return f"{draws['level']:g} % bootstrap interval over sentences ({draws['samples']} samples, seed {draws['seed']})"
 
 
 def _natural(text: str) -> tuple[int, str]:

@@ -41,10 +41,10 @@ class SentenceFile:
     def content(self) -> SentenceCounts:
         """All of it, after checking that it is about the same rows."""
         path = self.metrics.with_name(FILE)
-        found = read_sentences(path)
-        if found.names != self.names or found.counts.shape[1] != self.sentences:
+        sentences = read_sentences(path)
+        if sentences.names != self.names or sentences.counts.shape[1] != self.sentences:
             raise InputError(f"has other rows or sentences than {self.metrics.name} beside it.", path, advice=_ADVICE)
-        return found
+        return sentences
 
     def refused(self, row: int) -> InputError:
         """Returns the error for a row whose sentences do not add up to the metrics file."""
@@ -62,14 +62,14 @@ class SentenceRow:
     @property
     def counts(self) -> NDArray[np.int32]:
         """Sentences x 4."""
-        found: NDArray[np.int32] = self.file.content.counts[self.row]
-        return found
+        counts: NDArray[np.int32] = self.file.content.counts[self.row]
+        return counts
 
     @property
     def entropies(self) -> NDArray[np.float32]:
         """One number per sentence, nan where it has none."""
-        found: NDArray[np.float32] = self.file.content.entropies[self.row]
-        return found
+        entropies: NDArray[np.float32] = self.file.content.entropies[self.row]
+        return entropies
 
 
 class Samples:
@@ -91,11 +91,11 @@ class Samples:
         self, runs: Iterable[AttributedModel], measure: Callable[[AttributedModel], Sampled | None]
     ) -> Sampled | None:
         """Returns a measure of one model, the mean over those of its seeds that have it; None if none has."""
-        found = [(run, value) for run in runs if (value := measure(run)) is not None]
-        if not found:
+        measured = [(run, value) for run in runs if (value := measure(run)) is not None]
+        if not measured:
             return None
-        model = " ".join((found[0][0].dataset, found[0][0].model))
-        return self.draws.over_seeds(model, [value for _, value in found])
+        model = " ".join((measured[0][0].dataset, measured[0][0].model))
+        return self.draws.over_seeds(model, [value for _, value in measured])
 
     def _once(self, score: Score, name: str, measure: Callable[[Score], Sampled]) -> Sampled:
         key = score.sentences, name
@@ -119,5 +119,5 @@ class Samples:
 
 
 def _mean(values: Iterable[Sampled]) -> Sampled | None:
-    found = list(values)
-    return mean_of(found) if found else None
+    numbers = list(values)
+    return mean_of(numbers) if numbers else None

@@ -187,5 +187,5 @@ class Results:
     def aligner(self, dataset: str, name: str, text: str) -> ScoredAligner | None:
         """Returns an aligner that was trained on all text, or on the most there is."""
         wanted = (dataset, name, text)
-        found = [run for run in self.aligners if (run.id.dataset, run.id.aligner, run.id.text) == wanted]
-        return max(found, key=lambda run: (run.id.size == "all", run.train_pairs), default=None)
+        runs = [run for run in self.aligners if (run.id.dataset, run.id.aligner, run.id.text) == wanted]
+        return max(runs, key=lambda run: (run.id.size == "all", run.train_pairs), default=None)

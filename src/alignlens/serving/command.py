@@ -96,10 +96,10 @@ def guests(names: Sequence[str], port: int) -> dict[str, str]:
 def check_free(host: str, port: int) -> None:
     """Raises unless a server could listen there."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(found[0], socket.SOCK_STREAM) as probe:
+        address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(address[0], socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(found[4])
+            probe.bind(address[4])
     except (OSError, OverflowError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"cannot listen on {host}:{port} ({reason}). Choose another --port.") from None

@@ -153,8 +153,8 @@ def find_programs() -> Path:
     """Returns the folder of PostgreSQL's programs; Debian keeps them off the PATH, by version."""
     versions = _DEBIAN.glob("*/bin/postgres")
     newest = sorted(versions, key=lambda path: float(path.parts[-3]), reverse=True)
-    for found in (shutil.which("postgres"), *newest):
-        folder = Path(found or "").resolve().parent
+    for program in (shutil.which("postgres"), *newest):
+        folder = Path(program or "").resolve().parent
         if all((folder / name).is_file() for name in _PROGRAMS):
             return folder
     raise ToolError(f"PostgreSQL is not installed. {_INSTALL}")

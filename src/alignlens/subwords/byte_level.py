@@ -74,9 +74,9 @@ def read_merges(folder: Path) -> tuple[dict[str, int], list[Sequence[str]], Path
             row_of, added = content["model"]["vocab"], content.get("added_tokens", [])
             pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in content["model"]["merges"]]
     with taking(path, _ADVICE):
-        found = {str(token): int(row) for token, row in row_of.items()}
-        found |= {str(each["content"]): int(each["id"]) for each in added}
-    return found, pairs, path
+        tokens = {str(token): int(row) for token, row in row_of.items()}
+        tokens |= {str(each["content"]): int(each["id"]) for each in added}
+    return tokens, pairs, path
 
 
 def _encoder(tokens: Sequence[str], merges: Sequence[tuple[str, str]], path: Path) -> Any:

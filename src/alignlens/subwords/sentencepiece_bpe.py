@@ -29,7 +29,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 
 def train(lines: Sequence[str], settings: BpeSettings, what: str = "the text") -> bytes:
     """Returns a serialised model over tokenised lines; ``what`` names the text in errors."""
-    text = [" ".join(found) for line in _evenly(lines, settings.limit) if (found := words(line))]
+    text = [" ".join(line_words) for line in _evenly(lines, settings.limit) if (line_words := words(line))]
     if not text:
         raise ConfigError(f"subwords: {what} has no words; expected tokenised sentences, one per line.")
     model = io.BytesIO()
@@ -98,11 +98,11 @@ def train_pair(
 def check_special_ids(segmenter: Segmenter, path: Path | str) -> None:
     """Raises unless the control symbols of a model have our ids, as they do in models that we train."""
     expected = {UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>", PADDING_ID: "<pad>"}
-    found = dict(enumerate(segmenter.vocabulary))
+    pieces = dict(enumerate(segmenter.vocabulary))
     for number, symbol in expected.items():
-        if found.get(number) != symbol:
+        if pieces.get(number) != symbol:
             raise InputError(
-                f"piece {number} of this SentencePiece model is {found.get(number)!r}, not {symbol!r}.",
+                f"piece {number} of this SentencePiece model is {pieces.get(number)!r}, not {symbol!r}.",
                 path,
                 advice="Token stores need a model made by: alignlens subwords train.",
             )

@@ -65,9 +65,9 @@ class VocabularySegmenter(Segmenter):
         code, _, rest = line.lstrip(" ").partition(" ")
         if not (_LANGUAGE.fullmatch(code) and code in self._id_of):
             return super().segment(line)
-        found = super().segment(rest)
-        owner = [0, *(word + 1 for word in found.word_of_piece)]
-        return Segmented([code, *found.pieces], [self._id_of[code], *found.ids], owner)
+        segmented = super().segment(rest)
+        owner = [0, *(word + 1 for word in segmented.word_of_piece)]
+        return Segmented([code, *segmented.pieces], [self._id_of[code], *segmented.ids], owner)
 
     def _spell(self, word: str, cache: dict[str, Spelling]) -> Spelling:
         """Returns the pieces of one word, and remembers them."""
@@ -91,8 +91,8 @@ def pieces_of_model(path: Path) -> list[str]:
 def _pieces(path: Path) -> list[str]:
     with _readable(path):
         processor = sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes())
-        found: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
-        return found
+        pieces: list[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
+        return pieces
 
 
 def _check_there(path: Path) -> None:

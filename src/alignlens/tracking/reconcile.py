@@ -65,13 +65,13 @@ def load_records(journals: Iterable[Path], result: SyncResult) -> list[RunRecord
     records: dict[str, RunRecord] = {}
     for path in journals:
         try:
-            found = read_journal(path)
-            if any(record.status == RUNNING and not is_alive(record) for record in found):
-                found = read_journal(path)  # it may have ended properly just before we looked for the process
+            records_of_file = read_journal(path)
+            if any(record.status == RUNNING and not is_alive(record) for record in records_of_file):
+                records_of_file = read_journal(path)  # it may have ended properly just before we looked for the process
         except InputError as error:
             result.problems.append(str(error))
             continue
-        for record in found:
+        for record in records_of_file:
             if record.status == RUNNING and not is_alive(record):
                 record.status = KILLED
             if record.key not in records or records[record.key].start < record.start:
@@ -110,8 +110,8 @@ class Reconciliation:
                 experiments[name] = self._tracker.create_experiment(name)
         keys = [*(record.key for record in records), *groups]
         for run in self._existing(experiments, records, keys):
-            found = self._groups if GROUP in run.tags else self._found
-            found.setdefault(run.tags[KEY], []).append(run)
+            runs_by_key = self._groups if GROUP in run.tags else self._found
+            runs_by_key.setdefault(run.tags[KEY], []).append(run)
         for key, members in groups.items():
             if members[0].experiment in experiments:
                 with self._refusals(members):

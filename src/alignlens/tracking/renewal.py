@@ -97,17 +97,17 @@ def _is_sound(database: Path) -> bool:
 
 def _our_runs(database: Path) -> set[str]:
     """Returns the ids of the runs that we have made, as far as the file can be read."""
-    found: set[str] = set()
+    ids: set[str] = set()
     if not database.is_file():
-        return found
+        return ids
     try:
         with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=rw", uri=True)) as connection:
             for (run,) in connection.execute(_OURS):
                 if isinstance(run, str) and _RUN_ID.fullmatch(run):
-                    found.add(run)
+                    ids.add(run)
     except sqlite3.Error:
         pass  # keep what was read until then
-    return found
+    return ids
 
 
 def _keep(database: Path, place: Path) -> None:

@@ -118,11 +118,11 @@ def assemble(
         translated=settings.validate_sentences,
         translates=chosen.spec.moves_model,
     )
-    made = build(spec, seed)
+    network = build(spec, seed)
     chosen.check_architecture(architecture)
     objective = chosen.spec.load()(chosen.options, Material(spec, settings, source, target))
     if start_from is not None:
-        _begin_with(start_from, start_weights, made, spec, files)
+        _begin_with(start_from, start_weights, network, spec, files)
     elif chosen.spec.needs_start:
         raise ConfigError(f"training.objective: {chosen.name} starts from a trained model; name it with --start-from.")
     identity = {
@@ -132,7 +132,7 @@ def assemble(
         "seed": seed,
         "data": [store.fingerprint for store in (source, target, dev_source, dev_target)],
     }
-    return Training(made, objective, settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
+    return Training(network, objective, settings, batches, dev, WorkFolder(work, identity), processes, seed), spec
 
 
 def _references(files: Files, sentences: int) -> list[str]:
@@ -187,21 +187,21 @@ def _path_of(settings: TrainingSettings) -> dict[str, Any]:
 def write_model(folder: Path, training: Training, spec: ModelSpec, files: Files) -> None:
     """Writes the folder of a finished training: every kept checkpoint, what it is, its curves and samples."""
     work, progress, settings = training.work, training.progress, training.settings
-    with atomic_directory(folder, KIND) as made:
-        _describe(made, training, spec, files)
-        _keep(work.checkpoint("best"), made / "best.safetensors")
-        save_tensors(made / "last.safetensors", weights_of(training.model), {"update": progress.update})
+    with atomic_directory(folder, KIND) as temporary:
+        _describe(temporary, training, spec, files)
+        _keep(work.checkpoint("best"), temporary / "best.safetensors")
+        save_tensors(temporary / "last.safetensors", weights_of(training.model), {"update": progress.update})
         recent = [work.checkpoint(f"recent/{update:06d}") for update in progress.recent]
-        save_tensors(made / "averaged.safetensors", average(recent), {"updates": progress.recent})
-        shutil.copy(made / f"{settings.keep}.safetensors", made / "weights.safetensors")
-        (made / "snapshots").mkdir()
+        save_tensors(temporary / "averaged.safetensors", average(recent), {"updates": progress.recent})
+        shutil.copy(temporary / f"{settings.keep}.safetensors", temporary / "weights.safetensors")
+        (temporary / "snapshots").mkdir()
         for update in settings.snapshots:
             if update <= progress.update:
                 name = f"snapshots/{update:06d}"
-                _keep(work.checkpoint(name), made / f"{name}.safetensors")
+                _keep(work.checkpoint(name), temporary / f"{name}.safetensors")
         if own := weights_of(training.objective):
-            save_tensors(made / "objective.safetensors", own, {"update": progress.update})
-        write_lines(made / "samples.txt", _samples(training.history))
+            save_tensors(temporary / "objective.safetensors", own, {"update": progress.update})
+        write_lines(temporary / "samples.txt", _samples(training.history))
 
 
 def write_masks(folder: Path, training: Training, spec: ModelSpec, files: Files, masks_of: str) -> None:
@@ -209,9 +209,11 @@ def write_masks(folder: Path, training: Training, spec: ModelSpec, files: Files,
 
     ``masks_of`` is the SHA-256 of its weights.
     """
-    with atomic_directory(folder, KIND) as made:
-        _describe(made, training, spec, files, masks_of=masks_of)
-        save_tensors(made / "weights.safetensors", weights_of(training.model), {"update": training.progress.update})
+    with atomic_directory(folder, KIND) as temporary:
+        _describe(temporary, training, spec, files, masks_of=masks_of)
+        save_tensors(
+            temporary / "weights.safetensors", weights_of(training.model), {"update": training.progress.update}
+        )
 
 
 def _describe(folder: Path, training: Training, spec: ModelSpec, files: Files, **more: str) -> None:

@@ -73,21 +73,21 @@ class AttributionPlan:
     @cached_property
     def _asked(self) -> dict[Attribution, list[str]]:
         """What every model is asked with: what studies need, and what the configuration compares and names."""
-        found: dict[Attribution, list[str]] = {}
+        methods_of: dict[Attribution, list[str]] = {}
         for study in self.plan.requested.of:
             for run, methods in self._of_study(study):
-                found.setdefault(run, []).extend(methods)
+                methods_of.setdefault(run, []).extend(methods)
         for run, others in self._of_configuration():
-            found.setdefault(run, []).extend(others)
+            methods_of.setdefault(run, []).extend(others)
         datasets = [dataset.name for dataset in self.plan.settings.datasets]
         models = [model.name for model in self.plan.requested.models]
-        occasions = list(dict.fromkeys((run.split, run.decoding) for run in found))
+        occasions = list(dict.fromkeys((run.split, run.decoding) for run in methods_of))
 
         def place(run: Attribution) -> tuple[object, ...]:
             occasion = occasions.index((run.split, run.decoding))
             return datasets.index(run.dataset), models.index(run.model), run.seed, run.weights, occasion
 
-        return {run: list(dict.fromkeys(found[run])) for run in sorted(found, key=place) if found[run]}
+        return {run: list(dict.fromkeys(methods_of[run])) for run in sorted(methods_of, key=place) if methods_of[run]}
 
     def _of_study(self, study: str) -> Iterator[tuple[Attribution, tuple[str, ...]]]:
         for asked in self.plan.requested.of[study].attributions:
@@ -165,18 +165,18 @@ class AttributionPlan:
     def mask_run(self, model: str) -> ModelRun:
         """Returns how the mask nets of a model are trained."""
         run, settings = self.plan.model(model), self.plan.settings.attribution.masks
-        made = with_masks(cast("TransformerSettings", run.model), settings.mask_input)
-        return replace(run, architecture="calibrated", model=made, training=settings.trained())
+        calibrated = with_masks(cast("TransformerSettings", run.model), settings.mask_input)
+        return replace(run, architecture="calibrated", model=calibrated, training=settings.trained())
 
     def mask_runs(self) -> list[tuple[Attribution, str]]:
         """Returns the models and directions that mask nets are trained for, each once."""
-        found = {
+        folders = {
             masks[0]: (run, direction)
             for run in self.runs()
             for direction in self.plan.trained_directions(run.dataset, run.model)
             if (masks := self.masks(run, direction))
         }
-        return list(found.values())
+        return list(folders.values())
 
     def cells(self, run: Attribution) -> list[LinksFolder]:
         """Returns the folders of links of a run, with what each is scored against."""
@@ -255,10 +255,10 @@ class AttributionPlan:
             {
                 **{key: value for key, value in run._asdict().items() if key != "seed"},
                 "directions": list(self.plan.trained_directions(run.dataset, run.model)),
-                "seeds": found,
+                "seeds": seeds_of_run,
                 "shards": settings.attribution.shards,
                 "extractions": list(settings.attribution.extractions),
-                "methods": self.methods(run._replace(seed=found[0])),
+                "methods": self.methods(run._replace(seed=seeds_of_run[0])),
             }
-            for run, found in seeds.items()
+            for run, seeds_of_run in seeds.items()
         ]

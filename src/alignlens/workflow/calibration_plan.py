@@ -121,8 +121,8 @@ class CalibrationPlan:
         """Returns the files of all comparisons."""
         active = {name: self.plan.requested.of[name] for name in self.plan.studies.active()}
         asked = (one for requests in active.values() for one in requests.comparisons)
-        found = (self.plan.path(COMPARISON, **each._asdict()) for one in asked for each in self._directions(one))
-        return list(dict.fromkeys(found))
+        paths = (self.plan.path(COMPARISON, **each._asdict()) for one in asked for each in self._directions(one))
+        return list(dict.fromkeys(paths))
 
     def targets(self) -> list[str]:
         """Returns the final files of all studies."""

@@ -42,16 +42,16 @@ def commit_of(project: Path) -> str:
 @cache
 def files_of(module: str) -> frozenset[Path]:
     """Returns the files of a module and of all it imports of this package, with templates and C sources beside them."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     waiting = [module]
     while waiting:
         path = _file(waiting.pop())
-        if path is None or path in found:
+        if path is None or path in paths:
             continue
-        found.add(path)
-        found.update(path.parent.glob("templates/*"), path.parent.glob("kernels/*"))
+        paths.add(path)
+        paths.update(path.parent.glob("templates/*"), path.parent.glob("kernels/*"))
         waiting.extend(_imports(path))
-    return frozenset(found)
+    return frozenset(paths)
 
 
 def _file(module: str) -> Path | None:

@@ -21,7 +21,7 @@ _KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_"
 def step_environment(settings: Settings, project: Path) -> dict[str, str]:
     """Returns the variables to set: this checkout's code with the Python that runs Snakemake, tracker, mirror."""
     paths = [str(project / "src"), os.environ.get("PYTHONPATH", "")]
-    found = {
+    variables = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "MLFLOW_TRACKING_URI": resolve_address(settings.tracking.uri, Path("results")).uri,
@@ -29,5 +29,5 @@ def step_environment(settings: Settings, project: Path) -> dict[str, str]:
         **_KEPT_MEMORY,
     }
     if settings.mirror:
-        found["ALIGNLENS_MIRROR"] = settings.mirror
-    return found
+        variables["ALIGNLENS_MIRROR"] = settings.mirror
+    return variables

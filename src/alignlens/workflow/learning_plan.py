@@ -70,14 +70,14 @@ class LearningPlan:
     @cached_property
     def trajectories(self) -> dict[AskedModel, Question]:
         """The translation models that are asked at their checkpoints, in the first direction, and with what."""
-        found: dict[AskedModel, Question] = {}
+        questions: dict[AskedModel, Question] = {}
         for requests in self.plan.requested.of.values():
             for asked in requests.trajectories:
                 for model in self._models(asked):
-                    known = found.get(model, Question((), bleu=False, snapshots=False))
+                    known = questions.get(model, Question((), bleu=False, snapshots=False))
                     methods = tuple(dict.fromkeys((*known.methods, *asked.methods)))
-                    found[model] = Question(methods, known.bleu or asked.bleu, known.snapshots or asked.snapshots)
-        return found
+                    questions[model] = Question(methods, known.bleu or asked.bleu, known.snapshots or asked.snapshots)
+        return questions
 
     def _models(self, asked: TrajectoryRequest) -> list[AskedModel]:
         """Returns the trainings that a request is about, all of the first direction."""
@@ -129,10 +129,10 @@ class LearningPlan:
     def compared(self, task: str, split: str) -> dict[str, list[str]]:
         """Returns the folders that an agreement reads, by the option that names them."""
         asked = self.agreements[task, split]
-        found = {option: [self._folder(asked, run) for run in runs] for option, runs in asked.runs().items() if runs}
+        folders = {option: [self._folder(asked, run) for run in runs] for option, runs in asked.runs().items() if runs}
         if asked.logistic:
-            found["logistic"] = [self.plan.path(LOGISTIC, corpus=task, split=split)]
-        return found
+            folders["logistic"] = [self.plan.path(LOGISTIC, corpus=task, split=split)]
+        return folders
 
     def _folder(self, asked: AgreementRequest, run: TrainedRun) -> str:
         names = {"seed": run.seed, "split": asked.split}

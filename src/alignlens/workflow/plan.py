@@ -55,9 +55,9 @@ class Plan:
     @classmethod
     def of(cls, settings: Settings, results: Path | str = "results") -> Plan:
         """Returns the plan of a configuration; raises if a study requests something impossible."""
-        made = cls(settings, Path(results) / settings.preset)
-        _ = made.requested
-        return made
+        plan = cls(settings, Path(results) / settings.preset)
+        _ = plan.requested
+        return plan
 
     @cached_property
     def requested(self) -> Requested:
@@ -100,8 +100,10 @@ class Plan:
         self, pattern: PathPattern, place: int, *, dataset: str, direction: str, model: str = "", **names: object
     ) -> str:
         """Returns a text that a model of a direction reads (``place`` 0) or writes (1), in the pieces that it knows."""
-        found, side = self.foreign.pattern(pattern, model), self.side(dataset, direction, place)
-        return self.path(found, **{**names, "dataset": dataset, "direction": direction, "model": model, "side": side})
+        own_pattern, side = self.foreign.pattern(pattern, model), self.side(dataset, direction, place)
+        return self.path(
+            own_pattern, **{**names, "dataset": dataset, "direction": direction, "model": model, "side": side}
+        )
 
     def has_gold(self, dataset: str) -> bool:
         """Returns whether links of the test text can be scored."""

@@ -65,7 +65,7 @@ class Requested:
 
     def encoders(self) -> EncoderRequest | None:
         """Returns the encoders that studies look into, the same for all of them; None if no study does."""
-        return next((found.encoders for found in self.of.values() if found.encoders is not None), None)
+        return next((requests.encoders for requests in self.of.values() if requests.encoders is not None), None)
 
 
 def has_gold(dataset: Dataset) -> bool:
@@ -86,22 +86,22 @@ def protocol_of(settings: Settings) -> Protocol:
 def requested(settings: Settings) -> Requested:
     """Returns what the studies of a configuration ask for; raises with the study's name if a request is impossible."""
     offer = _offer(settings)
-    found = {name: study_of(name).requests(offer, content) for name, content in settings.studies.items()}
-    _check_encoders(found)
+    requests_of = {name: study_of(name).requests(offer, content) for name, content in settings.studies.items()}
+    _check_encoders(requests_of)
     names = tuple(dataset.name for dataset in settings.datasets)
     shared = [PlannedModel(run, names, seeds_of(run, settings), settings.directions) for run in settings.models]
     models = {model.name: model for model in shared}
-    for study, requests in found.items():
+    for study, requests in requests_of.items():
         for request in requests.models:
             planned = _planned(request, settings, f"studies.{study}")
             models[request.name] = _united(models.get(request.name), planned, f"studies.{study}")
-    texts = _texts(found)
-    for study, requests in found.items():
+    texts = _texts(requests_of)
+    for study, requests in requests_of.items():
         _check(study, requests, models, texts)
         _check_learning(study, requests, settings)
         _check_calibrations(study, requests, models)
-    _check_comparisons(found, models)
-    return Requested(found, tuple(models.values()), texts)
+    _check_comparisons(requests_of, models)
+    return Requested(requests_of, tuple(models.values()), texts)
 
 
 def seeds_of(run: ModelRun, settings: Settings) -> tuple[int, ...]:
@@ -109,9 +109,9 @@ def seeds_of(run: ModelRun, settings: Settings) -> tuple[int, ...]:
     return settings.seeds if run.imported is None else settings.seeds[:1]
 
 
-def _texts(found: Mapping[str, Requests]) -> dict[str, TextRequest]:
+def _texts(requests_of: Mapping[str, Requests]) -> dict[str, TextRequest]:
     texts: dict[str, TextRequest] = {}
-    for study, requests in found.items():
+    for study, requests in requests_of.items():
         for text in requests.texts:
             if text.name in SPLITS or texts.setdefault(text.name, text) != text:
                 raise ConfigError(f"studies.{study}: asks for a different text named {text.name}. Rename it.")
@@ -233,10 +233,10 @@ def _check_calibrations(study: str, requests: Requests, models: Mapping[str, Pla
                 )
 
 
-def _check_comparisons(found: Mapping[str, Requests], models: Mapping[str, PlannedModel]) -> None:
+def _check_comparisons(requests_of: Mapping[str, Requests], models: Mapping[str, PlannedModel]) -> None:
     """Raises for comparisons of models that cannot be compared, and for two of the same name."""
     known: dict[tuple[str, str], ComparisonRequest] = {}
-    for study, requests in found.items():
+    for study, requests in requests_of.items():
         for asked in requests.comparisons:
             where = f"studies.{study}.{asked.name}"
             for name in asked.systems():
@@ -260,9 +260,9 @@ def _check_dataset(where: str, model: PlannedModel, dataset: str) -> None:
         raise ConfigError(f"{where}: {model.name}: {unknown_name('dataset', dataset, model.datasets)}")
 
 
-def _check_encoders(found: Mapping[str, Requests]) -> None:
+def _check_encoders(requests_of: Mapping[str, Requests]) -> None:
     """Raises if two studies ask for different encoders, which would share their folders of results."""
-    asked = [(name, requests.encoders) for name, requests in found.items() if requests.encoders is not None]
+    asked = [(name, requests.encoders) for name, requests in requests_of.items() if requests.encoders is not None]
     for name, encoders in asked[1:]:
         if encoders != asked[0][1]:
             raise ConfigError(f"studies.{name}: asks for other encoders than {asked[0][0]}. Let both ask for the same.")

@@ -66,8 +66,8 @@ class Estimate:
 
     def stages(self) -> dict[str, Total]:
         """Returns the sums of all stages that have jobs, in order."""
-        found = {stage: [job for job in self.jobs if job.stage == stage] for stage in STAGES}
-        return {stage: Total.of(jobs) for stage, jobs in found.items() if jobs}
+        by_stage = {stage: [job for job in self.jobs if job.stage == stage] for stage in STAGES}
+        return {stage: Total.of(jobs) for stage, jobs in by_stage.items() if jobs}
 
     def total(self) -> Total:
         """Returns the sum of all jobs."""

@@ -131,8 +131,8 @@ class _Declared(NamedTuple):
 def _declared(plan: Plan, dataset: Dataset, split: str) -> _Declared:
     """Returns what the declaration of a dataset tells of a split."""
     part = {"dev": dataset.dev, "test": dataset.test}.get(split)
-    made = dataset.settings.size(split) if dataset.settings else None
-    pairs = dataset.sizes.get(split, made)
+    generated = dataset.settings.size(split) if dataset.settings else None
+    pairs = dataset.sizes.get(split, generated)
     if pairs is None and isinstance(part, PartOfTrain):
         pairs = part.last
     most = plan.settings.max_train_pairs if split == "train" else None

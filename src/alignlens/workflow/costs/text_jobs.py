@@ -40,8 +40,8 @@ class TextJobs:
 
     def _job(self, stage: str, rule: str, name: str, seconds: float, **more: Any) -> Job:
         start = self.rates.start.models if more.pop("models", False) else self.rates.start.short
-        made = Job(stage, rule, name, start + seconds, **more)
-        return made._replace(bytes=made.bytes + _JOB_BYTES)
+        job = Job(stage, rule, name, start + seconds, **more)
+        return job._replace(bytes=job.bytes + _JOB_BYTES)
 
     def _texts(self) -> Iterator[Job]:
         rates = self.rates.text

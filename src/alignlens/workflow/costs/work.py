@@ -86,18 +86,18 @@ class ModelWork:
         limits = [] if epochs is None else [epochs * an_epoch]
         if training.max_updates is not None:
             limits.append(float(training.max_updates * training.accumulation))
-        found = min(limits)
-        return Length(found, found / training.accumulation, found / an_epoch)
+        updates = min(limits)
+        return Length(updates, updates / training.accumulation, updates / an_epoch)
 
     def training(self, train: Text, dev: Text) -> Amount:
         """Returns all updates and validations of its training."""
         length, settings = self.length(train), self.run.training
         batches = list(self._batches(train))
         batch = NOTHING
-        for rows, found in batches:
+        for rows, counted in batches:
             # Batches of long sentences are more, since they have fewer rows.
             share = (1 / rows) / sum(1 / other for other, _ in batches)
-            batch = batch.plus(self._losses(rows, found), share)
+            batch = batch.plus(self._losses(rows, counted), share)
         validations = length.updates / settings.validate_every if settings.validate_every else length.epochs
         translated = dev.scaled(min(settings.validate_sentences, dev.pairs) / max(1.0, dev.pairs))
         validation = self.forced(dev)
@@ -113,41 +113,43 @@ class ModelWork:
         objective = self.run.training.objective
         return objective.spec.draws(objective.options)
 
-    def _losses(self, rows: float, found: Passes) -> Amount:
+    def _losses(self, rows: float, counted: Passes) -> Amount:
         """Returns the losses of a micro-batch and their gradients."""
-        draws, decoded = self._draws, found.decoder + found.output
+        draws, decoded = self._draws, counted.decoder + counted.output
         if not draws:
             objective = self.run.training.objective.spec
             decodings = _TRAINING_PASSES + objective.more_decoder_passes
-            operations = found.encoder_steps * objective.encoder_passes + found.decoder_steps * decodings
-            multiply_adds = rows * (objective.encoder_passes * found.encoder + decodings * decoded)
+            operations = counted.encoder_steps * objective.encoder_passes + counted.decoder_steps * decodings
+            multiply_adds = rows * (objective.encoder_passes * counted.encoder + decodings * decoded)
             return Amount(multiply_adds, operations / _TRAINING_PASSES)
         # Drawn once, then scored as in a training step with one more pass: what was decoded is not kept in between.
         decodings = draws + (_TRAINING_PASSES + 1) * (1 + draws)
-        multiply_adds = rows * ((_TRAINING_PASSES + 1) * found.encoder + decodings * decoded)
+        multiply_adds = rows * ((_TRAINING_PASSES + 1) * counted.encoder + decodings * decoded)
         # As many parts of a micro-batch's size as there are candidates, and the steps of the draws, many side by side.
-        return Amount(multiply_adds, found.steps * (2 + draws))
+        return Amount(multiply_adds, counted.steps * (2 + draws))
 
     def forced(self, text: Text) -> Amount:
         """Returns one forward pass of a text."""
-        return self._mean(text, [Amount(found.forward, 0.0) for found in self._fifths(text)])
+        return self._mean(text, [Amount(counted.forward, 0.0) for counted in self._fifths(text)])
 
     def searched(self, text: Text, beam: int, batch_tokens: int) -> Amount:
         """Returns the beam search of a text."""
         layers, each = self.run.model.decoder_layers, []
-        for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+        for (read, written), counted in zip(text.sentences(self.turned), self._fifths(text), strict=True):
             together = min(max(1.0, batch_tokens // beam / read), max(1.0, text.pairs / len(FIFTHS)))
-            each.append(Amount(found.encoder + beam * (found.decoder + found.output), written * layers / together))
+            each.append(
+                Amount(counted.encoder + beam * (counted.decoder + counted.output), written * layers / together)
+            )
         return self._mean(text, each)
 
     def attributed(self, text: Text, methods: Sequence[str]) -> Amount:
         """Returns the passes that methods need of a text together, all noisy copies drawn."""
         sweeps = list(by_copies(map(parse, methods)).values())
         each = []
-        for (read, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+        for (read, written), counted in zip(text.sentences(self.turned), self._fifths(text), strict=True):
             amount = NOTHING
             for sweep in sweeps:
-                amount = amount.plus(self._copy(sweep, read, written, found), max(map(copies_of, sweep)))
+                amount = amount.plus(self._copy(sweep, read, written, counted), max(map(copies_of, sweep)))
             each.append(amount)
         return self._mean(text, each)
 
@@ -155,10 +157,10 @@ class ModelWork:
         """Returns what measures attention and masks: passes forwards, and one through the decoder from every label."""
         decodings = 3 if self.run.architecture == "calibrated" else 1  # as it is, perturbed, and by shuffled masks
         each = []
-        for (_, written), found in zip(text.sentences(self.turned), self._fifths(text), strict=True):
-            forward = found.encoder + decodings * (found.decoder + found.output)
+        for (_, written), counted in zip(text.sentences(self.turned), self._fifths(text), strict=True):
+            forward = counted.encoder + decodings * (counted.decoder + counted.output)
             # The gradient of the output layer is as much again.
-            each.append(Amount(forward + found.output + written * found.decoder, written))
+            each.append(Amount(forward + counted.output + written * counted.decoder, written))
         return self._mean(text, each)
 
     def score_bytes(self, text: Text, methods: Sequence[str]) -> float:
@@ -167,34 +169,36 @@ class ModelWork:
         sizes = [written * (len(methods) * read + explained * written) for read, written in text.sentences(self.turned)]
         return _BYTES * text.pairs * sum(sizes) / len(sizes)
 
-    def _copy(self, sweep: Sequence[Method], source: float, target: float, found: Passes) -> Amount:
+    def _copy(self, sweep: Sequence[Method], source: float, target: float, counted: Passes) -> Amount:
         """Returns what one copy of a sentence costs."""
         own = [declared for method in sweep if isinstance(declared := method.spec.passes, OwnPasses)]
         apart = [] if architecture_of(self.run.architecture).has_masks else [m for m in sweep if m.spec.needs_masks]
-        amount = self._shared(sweep, target, found) if len(own) + len(apart) < len(sweep) else NOTHING
+        amount = self._shared(sweep, target, counted) if len(own) + len(apart) < len(sweep) else NOTHING
         if apart:
             masked = passes(self._with_masks(), self.vocabulary, source, target)
             amount = amount.plus(Amount(masked.encoder + masked.decoder, 0.0))
         for declared in own:
             starts, decoded = declared.backward * target, declared.decoder_by_source * source
-            asked = decoded * (found.decoder + found.output) + declared.output * found.output
+            asked = decoded * (counted.decoder + counted.output) + declared.output * counted.output
             whole = declared.forward + declared.forward_by_source * source
-            amount = amount.plus(Amount(whole * found.forward + starts * found.start + asked, starts))
+            amount = amount.plus(Amount(whole * counted.forward + starts * counted.start + asked, starts))
         return amount
 
     def _with_masks(self) -> ArchitectureSettings:
         return with_masks(cast("TransformerSettings", self.run.model), "released")
 
-    def _shared(self, sweep: Sequence[Method], target: float, found: Passes) -> Amount:
+    def _shared(self, sweep: Sequence[Method], target: float, counted: Passes) -> Amount:
         """Returns the passes of one copy that methods share."""
         kinds = {self._backward(method) for method in sweep if isinstance(method.spec.passes, GradientPasses)}
         starts = len(kinds) * target
         # Scores of the vocabulary, and the gradient of the output layer, which is as much again.
-        amount = Amount(found.encoder + found.decoder + len(kinds) * 2 * found.output + starts * found.start, starts)
+        amount = Amount(
+            counted.encoder + counted.decoder + len(kinds) * 2 * counted.output + starts * counted.start, starts
+        )
         traced = [method for method in sweep if isinstance(method.spec.passes, TracedAttention)]
         if any(method.parameters.get("label") == "runner_up" for method in traced):
             # Attention to another label: every step is read again with that label before it.
-            amount = amount.plus(Amount(found.output + target * (found.encoder + found.decoder), 0.0))
+            amount = amount.plus(Amount(counted.output + target * (counted.encoder + counted.decoder), 0.0))
         return amount
 
     def _backward(self, method: Method) -> tuple[bool, bool]:
@@ -208,9 +212,9 @@ class ModelWork:
     def _batches(self, train: Text) -> Iterator[tuple[float, Passes]]:
         """Yields the rows of a micro-batch of every fifth of the text, and what a row costs."""
         training = self.run.training
-        for pieces, found in zip(train.sentences(self.turned), self._fifths(train), strict=True):
+        for pieces, counted in zip(train.sentences(self.turned), self._fifths(train), strict=True):
             rows = max(1.0, training.batch_tokens / max(pieces))
-            yield min(rows, training.batch_sentences or rows), found
+            yield min(rows, training.batch_sentences or rows), counted
 
     @staticmethod
     def _mean(text: Text, fifths: Sequence[Amount]) -> Amount:

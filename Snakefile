@@ -61,7 +61,7 @@ onstart:
     with exit_on_error("cluster"):
         orphans = cancel_orphans(Path.cwd()) if ALONE else []
     if orphans:
-        print(f"alignlens: {told(orphans)}", file=sys.stderr)
+        print(f"alignlens: {summary(orphans)}", file=sys.stderr)
 
 
 # The journals are complete now; this fills MLflow from them, and never makes a run fail.

@@ -13,7 +13,7 @@ from alignlens.workflow.code_version import code_version
 from alignlens.workflow.environment import step_environment
 from alignlens.io.locks import release_stale_locks
 from alignlens.io.typed import written
-from alignlens.workflow.orphans import cancel_orphans, told
+from alignlens.workflow.orphans import cancel_orphans, summary
 from alignlens.workflow.attribution_plan import Attribution
 from alignlens.workflow.calibration_plan import ComparedModels
 from alignlens.workflow.learning_plan import AskedClassifier, AskedModel

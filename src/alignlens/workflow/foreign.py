@@ -33,7 +33,9 @@ class Imported:
     vocabulary: int
 
 
-def found(chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: str) -> tuple[Imported, Described]:
+def imported_from(
+    chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: str
+) -> tuple[Imported, Described]:
     """Returns the folders of all directions, and what their models are, which must have one shape.
 
     ``directions`` are pairs of languages, ``where`` is the key path of the model. Nothing but ``config.json`` is read.

@@ -45,7 +45,7 @@ def cancel_orphans(directory: Path, patience: float = _PATIENCE_SECONDS) -> list
     return orphans
 
 
-def told(orphans: list[Orphan]) -> str:
+def summary(orphans: list[Orphan]) -> str:
     """Returns one line about what was cancelled."""
     return f"cancelled {len(orphans)} Slurm jobs of a Snakemake that was killed: " + ", ".join(
         f"{orphan.number} {orphan.comment}" for orphan in orphans

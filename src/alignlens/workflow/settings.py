@@ -19,7 +19,7 @@ from alignlens.studies.registry import studies
 from alignlens.training.presets import Presets, check_parts
 from alignlens.training.settings import TrainingSettings, check_together
 from alignlens.workflow.configuration import Configuration, PlainSettings, config_schema
-from alignlens.workflow.foreign import found
+from alignlens.workflow.foreign import imported_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,7 +154,7 @@ def _models(
 
 def _foreign_model(name: str, chosen: ForeignModel, directions: Sequence[tuple[str, str]], where: str) -> ModelRun:
     """Returns a model from elsewhere under a name of its own."""
-    imported, model = found(chosen, directions, where)
+    imported, model = imported_from(chosen, directions, where)
     return ModelRun(
         name=name,
         preset="huggingface",

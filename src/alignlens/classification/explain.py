@@ -44,15 +44,15 @@ def explained(
     if "grad_input" not in quantities:
         with torch.inference_mode():
             scores = model.of(batch)
-        found = {}
+        rows = {}
     else:
         lengths = torch.from_numpy(batch.lengths)
         vectors = model.table.weight.detach()[torch.from_numpy(batch.ids)].requires_grad_()
         scores = model(vectors, torch.arange(len(vectors)), lengths)
         (slope,) = torch.autograd.grad(functional.logsigmoid(sign * scores.score).sum(), vectors)
-        found = {"grad_input": padded((slope * vectors.detach()).sum(1), lengths, 0.0)}
-    found["attention"], found[PROBE] = scores.attention.detach(), sign[:, None] * scores.probe.detach()
-    return {name: found[name] for name in quantities}, scores.score.detach()
+        rows = {"grad_input": padded((slope * vectors.detach()).sum(1), lengths, 0.0)}
+    rows["attention"], rows[PROBE] = scores.attention.detach(), sign[:, None] * scores.probe.detach()
+    return {name: rows[name] for name in quantities}, scores.score.detach()
 
 
 class _Scores:
@@ -64,9 +64,9 @@ class _Scores:
         self._content: npt.NDArray[np.float32] = np.asarray(np.memmap(file, np.float32, "w+", shape=shape))
         self._places = {name: place for place, name in enumerate(names)}
 
-    def put(self, name: str, batch: Batch, found: torch.Tensor) -> None:
+    def put(self, name: str, batch: Batch, values: torch.Tensor) -> None:
         """Stores the quantities of a batch."""
-        content, line = found.numpy(), self._content[self._places[name]]
+        content, line = values.numpy(), self._content[self._places[name]]
         for row, (number, length) in enumerate(zip(batch.numbers.tolist(), batch.lengths.tolist(), strict=True)):
             start = self._starts[number]
             line[start : start + length] = content[row, :length]
@@ -107,8 +107,8 @@ def explain(
         for checkpoint in trained.checkpoints:
             model, tally = trained.at(checkpoint), Tally()
             for batch in in_order(examples, _TOKENS):
-                found, score = explained(model, batch, quantities)
-                for name, content in found.items():
+                by_name, score = explained(model, batch, quantities)
+                for name, content in by_name.items():
                     kept.put(f"{checkpoint}/{name}", batch, content)
                 tally.add(score, batch)
                 advance(len(batch.numbers))

@@ -33,8 +33,8 @@ class Fitted:
     def scores(self, examples: Examples) -> npt.NDArray[np.float64]:
         """Returns the log-odds of the positive class."""
         sums = np.add.reduceat(self.weights[examples.ids], examples.starts[:-1])
-        found: npt.NDArray[np.float64] = sums / examples.lengths + self.bias
-        return found
+        log_odds: npt.NDArray[np.float64] = sums / examples.lengths + self.bias
+        return log_odds
 
     def performance(self, examples: Examples) -> dict[str, float]:
         """Returns accuracy (a share) and mean loss (nats)."""
@@ -45,8 +45,8 @@ class Fitted:
     def probe(self, examples: Examples) -> list[Matrix]:
         """Returns for every text the weights of its words, turned so that more speaks for its label."""
         signs = np.where(examples.labels, 1.0, -1.0)
-        found = (self.weights[examples.ids] * np.repeat(signs, examples.lengths)).astype(np.float32)
-        return [found[None, start:stop] for start, stop in zip(examples.starts[:-1], examples.starts[1:], strict=True)]
+        signed = (self.weights[examples.ids] * np.repeat(signs, examples.lengths)).astype(np.float32)
+        return [signed[None, start:stop] for start, stop in zip(examples.starts[:-1], examples.starts[1:], strict=True)]
 
 
 def fit(train: Examples, dev: Examples, words: int, advance: Callable[[int], None] = lambda done: None) -> Fitted:

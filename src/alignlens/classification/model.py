@@ -122,8 +122,8 @@ def begin_with(model: Classifier, vectors: npt.NDArray[np.float32]) -> None:
 
 def padded(values: Tensor, lengths: Tensor, fill: float) -> Tensor:
     """Returns a number per token as (text, position)."""
-    found = values.new_full((len(lengths), int(lengths[0])), fill)
-    return found.masked_scatter(_real(lengths), values)
+    padded = values.new_full((len(lengths), int(lengths[0])), fill)
+    return padded.masked_scatter(_real(lengths), values)
 
 
 def uniform(lengths: Tensor) -> Tensor:

@@ -95,9 +95,9 @@ def prepare(
             report["splits"][split].update(_counts(some, examples))
         report["vocabulary"] = {"words": len(words), "symbols": len(SYMBOLS), "rarest": rarest, "types": len(counts)}
         if vectors is not None:
-            found, known = read_vectors(vectors.path, {word: place for place, word in enumerate(words)}, vectors.width)
-            found[[BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID]] = np.nan
-            write_arrays(temporary / _VECTORS, {"vectors": found})
+            table, known = read_vectors(vectors.path, {word: place for place, word in enumerate(words)}, vectors.width)
+            table[[BEGIN_ID, END_ID, PADDING_ID, UNKNOWN_ID]] = np.nan
+            write_arrays(temporary / _VECTORS, {"vectors": table})
             about = {"name": vectors.path.name, "sha256": sha256_of(vectors.path), "width": vectors.width}
             report["vectors"] = {**about, "words": known}
         write_json(temporary / REPORT, report)

@@ -44,13 +44,19 @@ class Reading:
             if positive is None:
                 self.left_out["label"] += 1
                 continue
-            found = words(normalise(tokenise(raw, _LANGUAGE) if entry.tokenise else raw, entry.lowercase))
-            if not found and not entry.leave_out_empty:
+            text_words = words(normalise(tokenise(raw, _LANGUAGE) if entry.tokenise else raw, entry.lowercase))
+            if not text_words and not entry.leave_out_empty:
                 advice = "Remove the line, or set leave_out_empty: true."
                 raise InputError("an empty text.", path, number, advice)
-            reason = "empty" if not found else "too_long" if len(found) > (entry.max_words or len(found)) else None
+            reason = (
+                "empty"
+                if not text_words
+                else "too_long"
+                if len(text_words) > (entry.max_words or len(text_words))
+                else None
+            )
             if reason is None:
-                self.texts.append(Text(positive, found))
+                self.texts.append(Text(positive, text_words))
             else:
                 self.left_out[reason] += 1
 

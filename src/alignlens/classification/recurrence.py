@@ -127,14 +127,14 @@ class _Recurrence(torch.autograd.Function):
 
 def _earlier(steps: Steps) -> Tensor:
     """Returns for every row in memory where the same text's step before stands, -1 for the first."""
-    rows, starts, found = steps.rows, steps.starts, []
+    rows, starts, before = steps.rows, steps.starts, []
     for step, count in enumerate(rows):
         if step == 0:
-            found.append(torch.full((steps.directions * count,), -1))
+            before.append(torch.full((steps.directions * count,), -1))
         else:
             first = steps.directions * starts[step - 1] + torch.arange(steps.directions) * rows[step - 1]
-            found.append((first[:, None] + torch.arange(count)).flatten())
-    return torch.cat(found)
+            before.append((first[:, None] + torch.arange(count)).flatten())
+    return torch.cat(before)
 
 
 def _to_recurrent(steps: Steps, gates: Tensor, hidden: Tensor, earlier: Tensor) -> Tensor:
@@ -164,6 +164,6 @@ def hidden_states(lstm: torch.nn.LSTM, vectors: Tensor, which: Tensor, lengths: 
     recurrent = torch.stack([getattr(lstm, f"weight_hh_{name}") for name in names])
     hidden: Tensor = _Recurrence.apply(torch.cat(read)[order], recurrent, steps)  # type: ignore[no-untyped-call]
     back = torch.empty_like(steps.tokens)
-    for places, tokens, found in zip(steps.places, steps.tokens, back, strict=True):
-        found[tokens] = places
+    for places, tokens, place_of in zip(steps.places, steps.tokens, back, strict=True):
+        place_of[tokens] = places
     return torch.cat([hidden[places] for places in back], 1)

@@ -126,16 +126,19 @@ class ClassifierLoop:
 
     def _measure(self, watcher: Watcher) -> None:
         progress = self.progress
-        found = measured(self.model, self.splits["dev"])
-        if progress.best is None or found["accuracy"] > progress.best["dev_accuracy"]:
-            progress.best = {"update": float(progress.update), **{f"dev_{name}": each for name, each in found.items()}}
+        measures = measured(self.model, self.splits["dev"])
+        if progress.best is None or measures["accuracy"] > progress.best["dev_accuracy"]:
+            progress.best = {
+                "update": float(progress.update),
+                **{f"dev_{name}": each for name, each in measures.items()},
+            }
             self._keep("best")
         if progress.update in self.snapshots:
             self._keep(f"snapshots/{progress.update:06d}")
         values: dict[str, Any] = {"learning_rate": self.settings.learning_rate}
         if progress.count:
             values.update(progress.sums.means(progress.count))
-        values.update({f"dev_{name}": each for name, each in found.items()})
+        values.update({f"dev_{name}": each for name, each in measures.items()})
         record = {"update": progress.update, "epoch": progress.position.epoch, "values": values}
         speed = {"updates_per_second": progress.count / progress.seconds} if progress.seconds else {}
         progress.sums, progress.count, progress.seconds = Sums(), 0, 0.0

@@ -21,7 +21,7 @@ _SHOWN = 40
 
 def read_vectors(path: Path | str, places: Mapping[str, int], width: int) -> tuple[NDArray[np.float32], int]:
     """Returns vectors by place, nan where the file has none, and how many it has; of a word twice the first counts."""
-    found = np.full((len(places), width), np.nan, np.float32)
+    vectors = np.full((len(places), width), np.nan, np.float32)
     seen: set[str] = set()
     number = 0
     for number, line in enumerate(stream_lines(path), start=1):
@@ -35,10 +35,10 @@ def read_vectors(path: Path | str, places: Mapping[str, int], width: int) -> tup
         numbers = [_number(cell, path, number) for cell in cells[1:]]
         if word in places and word not in seen:
             seen.add(word)
-            found[places[word]] = numbers
+            vectors[places[word]] = numbers
     if number == 0:
         raise InputError("the file is empty.", path, advice="Expected a word and its numbers on each line.")
-    return found, len(seen)
+    return vectors, len(seen)
 
 
 def _number(text: str, path: Path | str, line: int) -> float:

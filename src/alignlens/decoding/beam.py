@@ -128,14 +128,14 @@ class _Finished:
 
     def add(self, sentence: int, ids: list[int], log_prob: float) -> None:
         """Adds one more, unless there is a beam of them already; those of a step come best first."""
-        found = self._found[sentence]
-        if len(found) == self._settings.beam:
+        finished = self._found[sentence]
+        if len(finished) == self._settings.beam:
             return
         score = log_prob / (len(ids) + 1) ** self._settings.length_penalty
-        found.append(Hypothesis(tuple(ids), log_prob, score, len(ids) < self.limits[sentence]))
-        self._full[sentence] = len(found) == self._settings.beam
-        if len(found) >= self._settings.n_best:
-            self._to_beat[sentence] = self._ranked(found)[-1].score
+        finished.append(Hypothesis(tuple(ids), log_prob, score, len(ids) < self.limits[sentence]))
+        self._full[sentence] = len(finished) == self._settings.beam
+        if len(finished) >= self._settings.n_best:
+            self._to_beat[sentence] = self._ranked(finished)[-1].score
 
     def can_improve(self, sentences: NDArray[np.int64], log_prob: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Returns whether each sentence's best running hypothesis may still end as one of those wanted.
@@ -151,7 +151,7 @@ class _Finished:
         """Returns those wanted of each sentence, best first."""
         if not all(self._found):
             raise ToolError("the model gives the end symbol no probability at all, so no translation can end.")
-        return [self._ranked(found) for found in self._found]
+        return [self._ranked(finished) for finished in self._found]
 
-    def _ranked(self, found: list[Hypothesis]) -> list[Hypothesis]:
-        return sorted(found, key=lambda hypothesis: -hypothesis.score)[: self._settings.n_best]
+    def _ranked(self, finished: list[Hypothesis]) -> list[Hypothesis]:
+        return sorted(finished, key=lambda hypothesis: -hypothesis.score)[: self._settings.n_best]

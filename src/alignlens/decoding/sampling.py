@@ -100,8 +100,8 @@ def _draw(
         ended = (tokens == END_ID).cpu().numpy() & running
         if ended.any():
             places = torch.from_numpy(np.flatnonzero(ended)).to(device)
-            found = zip(rows[places].tolist(), prefix[places, 1:].tolist(), log_prob[places].tolist(), strict=True)
-            for row, ids, value in found:
+            finished = zip(rows[places].tolist(), prefix[places, 1:].tolist(), log_prob[places].tolist(), strict=True)
+            for row, ids, value in finished:
                 drawn[row], log_probs[row] = ids, value
             running &= ~ended
         prefix = torch.cat((prefix, tokens[:, None]), dim=1)

@@ -54,7 +54,7 @@ def decode(
     """
     store = stored(sources)
     count = 1 if isinstance(settings, BeamSettings) else settings.samples
-    found: list[list[Hypothesis]] = [[NOTHING] * count for _ in range(len(store))]
+    results: list[list[Hypothesis]] = [[NOTHING] * count for _ in range(len(store))]
     filled = np.flatnonzero(store.lengths(np.arange(len(store))))
     if advance is not None and len(filled) < len(store):
         advance(len(store) - len(filled))
@@ -69,10 +69,10 @@ def decode(
         else:
             hypotheses = sample(model, source, mask, settings, numbers)
         for number, those in zip(numbers, hypotheses, strict=True):
-            found[number] = those
+            results[number] = those
         if advance is not None:
             advance(batch.sentences)
-    return found
+    return results
 
 
 def translate(
@@ -85,8 +85,8 @@ def translate(
     advance: Callable[[int], None] | None = None,
 ) -> list[Hypothesis]:
     """Returns the first hypothesis of every source sentence, as ``decode`` finds it."""
-    found = decode(model, sources, settings, tokens=tokens, source_begin=source_begin, advance=advance)
-    return [hypotheses[0] for hypotheses in found]
+    decoded = decode(model, sources, settings, tokens=tokens, source_begin=source_begin, advance=advance)
+    return [hypotheses[0] for hypotheses in decoded]
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ class TrainedModel:
     def _foreign(cls, name: Path, weights: str) -> Self:
         if weights != "weights":
             raise ConfigError(f"--weights {weights}: {name} has only one checkpoint. Leave out this option.")
-        found, folder = load_foreign(name)
-        sides = found.source_segmenter, found.target_segmenter
-        return cls(folder, found.model, found.spec, *sides, found.weights)
+        foreign, folder = load_foreign(name)
+        sides = foreign.source_segmenter, foreign.target_segmenter
+        return cls(folder, foreign.model, foreign.spec, *sides, foreign.weights)
 
     def source_ids(self, given: Given) -> TokenStore:
         """Returns the pieces of sentences to read."""

@@ -122,13 +122,13 @@ def compare_bleu(
     }
     means = {
         # The baseline's seeds are drawn by themselves, and those of all others alike.
-        name: draws.over_seeds("baseline" if name == baseline else "system", [run.bleu for run in found])
-        for name, found in runs.items()
+        name: draws.over_seeds("baseline" if name == baseline else "system", [run.bleu for run in seed_runs])
+        for name, seed_runs in runs.items()
     }
     against = None if baseline is None else _Baseline(runs[baseline], means[baseline])
     scored = tuple(
-        _system(name, found, means[name], None if name == baseline else against, draws, trials)
-        for name, found in runs.items()
+        _system(name, seed_runs, means[name], None if name == baseline else against, draws, trials)
+        for name, seed_runs in runs.items()
     )
     tests = {} if baseline is None else {"ar": trials}
     described = signature(tokenize, seed=draws.seed, bs=draws.samples, **tests)

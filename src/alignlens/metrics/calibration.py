@@ -91,12 +91,12 @@ class Calibration:
             raise ValueError(f"sentence {number} is there already")
         try:
             _check(original, importance, combined, mask)
-            found = _sums(original, importance, combined, mask) | _losses(losses or {}, len(importance))
+            sums = _sums(original, importance, combined, mask) | _losses(losses or {}, len(importance))
         except ValueError as error:
             raise ValueError(f"sentence {number}: {error}") from None
-        if _shapes(found) != _shapes(next(iter(self._sentences.values()), found)):
+        if _shapes(sums) != _shapes(next(iter(self._sentences.values()), sums)):
             raise ValueError(f"sentence {number}: another number of layers, or other quantities, than before")
-        self._sentences[number] = found
+        self._sentences[number] = sums
 
     def sums(self) -> CalibrationSums:
         """Returns all sentences so far, in the order of their numbers; there must be one."""
@@ -135,12 +135,12 @@ class CalibrationSums:
     @classmethod
     def load(cls, path: Path) -> CalibrationSums:
         """Reads what ``save`` wrote; raises ``InputError`` if anything is wrong with it."""
-        found = read_arrays(path, _ADVICE)
-        numbers = found.pop(_NUMBERS, np.empty(0))
-        names = [key.removesuffix(_TOTAL) for key in found if key.endswith(_TOTAL)]
-        if not names or found.keys() != {name + side for name in names for side in (_TOTAL, _COUNT)}:
+        arrays = read_arrays(path, _ADVICE)
+        numbers = arrays.pop(_NUMBERS, np.empty(0))
+        names = [key.removesuffix(_TOTAL) for key in arrays if key.endswith(_TOTAL)]
+        if not names or arrays.keys() != {name + side for name in names for side in (_TOTAL, _COUNT)}:
             raise InputError("not the sums of sentences.", path, advice=_ADVICE)
-        totals, counts = ({name: found[name + side] for name in names} for side in (_TOTAL, _COUNT))
+        totals, counts = ({name: arrays[name + side] for name in names} for side in (_TOTAL, _COUNT))
         fit = numbers.ndim == 1 and numbers.dtype.kind == "i" and (np.diff(numbers) > 0).all()
         if not fit or not all(_fit(len(numbers), totals[name], counts[name]) for name in names):
             raise InputError("damaged: its arrays do not fit together.", path, advice=_ADVICE)
@@ -166,12 +166,12 @@ class CalibrationSums:
 
     def intervals(self, draws: Draws) -> dict[str, Numbers]:
         """Returns the limits of all means: (..., 2). They are infinite where nothing is known."""
-        found = {}
+        limits = {}
         for name, totals in self.totals.items():
-            found[name] = np.empty((*totals.shape[1:], 2))
+            limits[name] = np.empty((*totals.shape[1:], 2))
             for place in np.ndindex(totals.shape[1:]):
-                found[name][place] = self.sampled(draws, name, *place).interval(draws.level)
-        return found
+                limits[name][place] = self.sampled(draws, name, *place).interval(draws.level)
+        return limits
 
 
 _NUMBERS, _TOTAL, _COUNT = "sentences", ".total", ".count"  # how arrays are called in a file
@@ -201,20 +201,20 @@ def _check(original: Tensor, importance: Tensor, combined: Tensor | None, mask: 
 
 def _sums(original: Tensor, importance: Tensor, combined: Tensor | None, mask: Tensor | None) -> dict[str, _Sum]:
     entropies, shares = _entropies(original), _shares(original)
-    found = {"entropy_original": _by_layer(entropies)}
+    sums = {"entropy_original": _by_layer(entropies)}
     explained = {ORIGINAL: shares.mean(axis=1)}
     if combined is not None:
         new_shares = _shares(combined)
-        found |= _changes(entropies, shares, _entropies(combined), new_shares)
+        sums |= _changes(entropies, shares, _entropies(combined), new_shares)
         explained[COMBINED] = new_shares.mean(axis=1)
     if mask is not None:
-        found[MASK] = _by_layer(mask.astype(np.float64))
+        sums[MASK] = _by_layer(mask.astype(np.float64))
         explained[MASK] = 1 - mask.astype(np.float64).mean(axis=1)
     for suffix, width in (("", importance.shape[1]), ("_without_end", importance.shape[1] - 1)):
         for name, by_head in explained.items():
             taus = _taus(by_head[:, :, :width], importance[:, :width])
-            found[f"tau_{name}{suffix}"] = _Sum(np.nansum(taus, axis=1), np.count_nonzero(~np.isnan(taus), axis=1))
-    return found
+            sums[f"tau_{name}{suffix}"] = _Sum(np.nansum(taus, axis=1), np.count_nonzero(~np.isnan(taus), axis=1))
+    return sums
 
 
 def _losses(losses: Mapping[str, float], labels: int) -> dict[str, _Sum]:

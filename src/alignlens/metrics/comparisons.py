@@ -90,14 +90,14 @@ def compare(
     ``seed`` is that of shuffled values. ``advance`` hears how many items were done.
     """
     shapes = next(iter(runs.values())).shapes
-    found = {pair: Compared(*(ItemSums.zeros(len(shapes)) for _ in range(3))) for pair in pairs}
+    compared = {pair: Compared(*(ItemSums.zeros(len(shapes)) for _ in range(3))) for pair in pairs}
     # Of the two orders that a comparison needs both ways, that of the one with more comparisons.
     uses = Counter(series for pair in pairs if not pair.shuffled for series in pair[:2])
     uses.update(pair.u for pair in pairs if pair.shuffled)
     for place, items in enumerate(_portions(shapes)):
         owners = np.repeat(np.arange(len(items)), shapes[items, 0])
         portion = _Portion(runs, items, seed, place)
-        for pair, results in found.items():
+        for pair, results in compared.items():
             u, v = portion.rows(pair.u), portion.rows(pair.v, pair.shuffled)
             first, second = (pair.u, pair.v) if pair.shuffled or uses[pair.u] >= uses[pair.v] else (pair.v, pair.u)
             tau = portion.tau(first, second, pair.shuffled)
@@ -106,7 +106,7 @@ def compare(
             results.distinct.put(items, owners, v.distinct.astype(np.float64))
         if advance is not None:
             advance(len(items))
-    return found
+    return compared
 
 
 class _Portion:

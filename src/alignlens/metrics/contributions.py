@@ -81,16 +81,16 @@ def entropy(scores: Numbers) -> Numbers:
     total = scores.sum(1, keepdims=True)
     shares = np.divide(scores, total, out=np.zeros_like(scores), where=total > 0)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    found: Numbers = np.abs(-(shares * logs).sum(1))  # not -0.0
-    return found
+    entropies: Numbers = np.abs(-(shares * logs).sum(1))  # not -0.0
+    return entropies
 
 
 def influence(source: Matrix) -> Numbers:
     """Returns how much every source position matters to all steps of scores (step, source); the mean is 1."""
     scores = source.astype(np.float64)
     shares = scores / scores.sum(1, keepdims=True)
-    found: Numbers = shares.sum(0) * (source.shape[1] / len(source))
-    return found
+    influences: Numbers = shares.sum(0) * (source.shape[1] / len(source))
+    return influences
 
 
 def divergence(final: tuple[Matrix, Matrix], earlier: tuple[Matrix, Matrix]) -> float:

@@ -66,8 +66,8 @@ class Bags:
 
     def counts(self) -> Numbers:
         """Returns C, source words by target words."""
-        found: Numbers = self.source.T @ self.target
-        return found
+        counts: Numbers = self.source.T @ self.target
+        return counts
 
     def pull(self, scores: Numbers) -> Numbers:
         """Returns G: how the log probability of all targets changes with theta, given the scores of every pair.
@@ -76,8 +76,8 @@ class Bags:
         """
         exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
         probabilities = exponents / exponents.sum(axis=1, keepdims=True)
-        found: Numbers = self.source.T @ (self.target - self.target.sum(axis=1, keepdims=True) * probabilities)
-        return found
+        gradient: Numbers = self.source.T @ (self.target - self.target.sum(axis=1, keepdims=True) * probabilities)
+        return gradient
 
 
 def _numbers(store: TokenStore, words: Words, pairs: Integers) -> Numbers:
@@ -106,8 +106,8 @@ def count_table(source: TokenStore, target: TokenStore, words: tuple[Words, Word
 def translation_table(counts: Numbers) -> Numbers:
     """Returns Trans(o | i): the counts of every source word as shares; of a word without any, zeros."""
     totals = counts.sum(axis=1, keepdims=True)
-    found: Numbers = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
-    return found
+    shares: Numbers = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0)
+    return shares
 
 
 def model_one_attention(translation: Numbers, source: Sequence[int], target: Sequence[int]) -> Numbers:
@@ -115,17 +115,17 @@ def model_one_attention(translation: Numbers, source: Sequence[int], target: Seq
 
     A target word that no source word translates to gives all of them the same.
     """
-    found = translation[np.asarray(source)[:, None], np.asarray(target)].T
-    totals = found.sum(axis=1, keepdims=True)
-    even = np.full_like(found, 1 / max(len(source), 1))
-    shares: Numbers = np.divide(found, totals, out=even, where=totals > 0)
+    likelihoods = translation[np.asarray(source)[:, None], np.asarray(target)].T
+    totals = likelihoods.sum(axis=1, keepdims=True)
+    even = np.full_like(likelihoods, 1 / max(len(source), 1))
+    shares: Numbers = np.divide(likelihoods, totals, out=even, where=totals > 0)
     return shares
 
 
 def centred(counts: Numbers) -> Numbers:
     """Returns C(i, o) less its mean over o."""
-    found: Numbers = counts - counts.mean(axis=1, keepdims=True)
-    return found
+    centred: Numbers = counts - counts.mean(axis=1, keepdims=True)
+    return centred
 
 
 def first_motion(bags: Bags, embeddings: Numbers, outputs: Numbers) -> Numbers:

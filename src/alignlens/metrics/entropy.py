@@ -44,9 +44,9 @@ def row_entropies(matrix: NDArray[np.floating], distribution: bool = True, signe
     rows = matrix.astype(np.float64)
     if signed:
         unshared = np.isfinite(rows).all(axis=1) & ((rows < 0).any(axis=1) | ~rows.any(axis=1))
-        found = np.full(len(rows), math.nan)
-        found[~unshared] = row_entropies(rows[~unshared], distribution)
-        return found
+        result = np.full(len(rows), math.nan)
+        result[~unshared] = row_entropies(rows[~unshared], distribution)
+        return result
     sums = rows.sum(axis=1)
     right = np.abs(sums - 1) <= _LARGEST_DEFECT if distribution else (sums > 0) & np.isfinite(sums)
     wrong = ~right | (rows < 0).any(axis=1)

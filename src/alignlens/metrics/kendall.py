@@ -51,15 +51,15 @@ class Order:
 def kendall_tau(left: Rows, right: Rows) -> NDArray[np.float64]:
     """Returns tau-b of every row; nan where one of both is constant. In small parts, however many rows there are."""
     check_same(left, right)
-    found = np.full(len(left), np.nan)
+    taus = np.full(len(left), np.nan)
     at_once = max(1, PAIRS_AT_ONCE // left.ranks.shape[1] ** 2)
     for start in range(0, len(left), at_once):
         one, other = (
             type(rows)(rows.ranks[start : start + at_once], rows.lengths[start : start + at_once])
             for rows in (left, right)
         )
-        found[start : start + at_once] = tau_of(Order.of(one), Order.of(one, below=True), Order.of(other))
-    return found
+        taus[start : start + at_once] = tau_of(Order.of(one), Order.of(one, below=True), Order.of(other))
+    return taus
 
 
 def tau_of(above: Order, below: Order, other: Order) -> NDArray[np.float64]:
@@ -69,8 +69,8 @@ def tau_of(above: Order, below: Order, other: Order) -> NDArray[np.float64]:
     discordant = _counted(below.bits & other.bits)
     scale = np.sqrt(above.untied.astype(np.float64)) * np.sqrt(other.untied.astype(np.float64))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.where(scale > 0, (concordant - discordant) / scale, np.nan)
-    return np.clip(found, -1, 1)  # Roots are rounded.
+        tau = np.where(scale > 0, (concordant - discordant) / scale, np.nan)
+    return np.clip(tau, -1, 1)  # Roots are rounded.
 
 
 def _counted(bits: Bits) -> Counts:

@@ -68,18 +68,18 @@ def links_files(folder: Path) -> list[Path]:
     if (seal := read_seal(folder)) is not None:
         seal.check_names()
     # A name with a dot in front is a file that is being written, or was when a process died.
-    found = sorted(path for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
-    if not found:
+    paths = sorted(path for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
+    if not paths:
         raise InputError(f"no *{SUFFIX} file.", folder, advice="Make it with: alignlens extract.")
-    return found
+    return paths
 
 
-def write_entropies(folder: Path, found: Mapping[str, Entropy]) -> None:
+def write_entropies(folder: Path, entropies: Mapping[str, Entropy]) -> None:
     """Writes how spread out the scores of every method are: of the corpus, and of every sentence."""
-    means = {method: _plain(entropy.means()) for method, entropy in found.items()}
+    means = {method: _plain(entropy.means()) for method, entropy in entropies.items()}
     write_json(folder / ENTROPY, means)
-    methods = sorted(found)
-    by_sentence = np.array([found[method].by_sentence for method in methods], dtype=np.float32)
+    methods = sorted(entropies)
+    by_sentence = np.array([entropies[method].by_sentence for method in methods], dtype=np.float32)
     write_arrays(folder / ENTROPIES, {"methods": np.array(methods, "U"), "by_sentence": by_sentence})
 
 
@@ -92,9 +92,9 @@ def sentence_entropies(folder: Path, methods: Sequence[str | None]) -> list[NDAr
     path = folder / ENTROPIES
     if all(method is None for method in methods):
         return [None] * len(methods)
-    found = read_arrays(path, _AGAIN)
+    arrays = read_arrays(path, _AGAIN)
     with taking(path, _AGAIN):
-        names, by_sentence = found["methods"], found["by_sentence"]
+        names, by_sentence = arrays["methods"], arrays["by_sentence"]
         if names.dtype.kind != "U" or by_sentence.dtype.kind != "f" or by_sentence.ndim != 2:
             raise ValueError("not the entropies of sentences")
         by_method = dict(zip(map(str, names), by_sentence, strict=True))
@@ -111,7 +111,7 @@ def read_lengths(folder: Path) -> Lengths | None:
     path = folder / LENGTHS
     if not path.is_file():
         return None
-    found = read_json(path, _AGAIN)
+    content = read_json(path, _AGAIN)
     with taking(path, _AGAIN):
-        source, target = ([int(length) for length in found[side]] for side in ("source", "target"))
+        source, target = ([int(length) for length in content[side]] for side in ("source", "target"))
     return source, target

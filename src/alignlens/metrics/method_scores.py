@@ -130,16 +130,16 @@ def _lengths(cell: LinksToScore, causes: Causes | None) -> Lengths | None:
     """Returns how many words the sentences have, which no link may leave."""
     if causes is not None:
         return causes.source_lengths.tolist(), causes.target_lengths.tolist()
-    found = read_lengths(cell.folder)
-    if found is None:
+    lengths = read_lengths(cell.folder)
+    if lengths is None:
         _log.warning("%s: does not give sentence lengths, so links are not checked against them", cell.folder)
-    return found
+    return lengths
 
 
 def _entropies(folder: Path) -> dict[str, dict[str, float | None]]:
     """Returns what ``alignlens extract`` wrote about the scores of every method."""
     path = folder / ENTROPY
-    found = read_json(path, "Recreate the folder with: alignlens extract.")
-    if not all(isinstance(entry, dict) for entry in found.values()):
+    facts = read_json(path, "Recreate the folder with: alignlens extract.")
+    if not all(isinstance(entry, dict) for entry in facts.values()):
         raise InputError("not what alignlens extract writes.", path, advice="Extract again.")
-    return found
+    return facts

@@ -199,11 +199,11 @@ def _percent(measure: str, value: float) -> float:
 
 def _values(curve: Curve, compared: Mapping[Pair, Compared], kind: str) -> dict[str, float]:
     """Returns a curve in percent; the runs of a checkpoint count the same, but for those where nothing is known."""
-    found = {}
+    by_weights = {}
     for weights, pairs in curve.items():
         means = [mean for pair in pairs if not math.isnan(mean := getattr(compared[pair], kind).mean())]
-        found[weights] = 100 * fmean(means) if means else math.nan
-    return found
+        by_weights[weights] = 100 * fmean(means) if means else math.nan
+    return by_weights
 
 
 def _table(

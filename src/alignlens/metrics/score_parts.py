@@ -28,23 +28,23 @@ def part_facts(shard: tuple[int, int]) -> dict[str, Any]:
 
 def gathered_parts(paths: Sequence[Path]) -> dict[str, Any]:
     """Returns the whole table, its rows in their order, from the files of all parts in any order."""
-    found: dict[int, dict[str, Any]] = {}
+    tables: dict[int, dict[str, Any]] = {}
     for path in paths:
         table = _read(path)
         number, parts = table[PART]
-        if parts != len(paths) or number in found:
+        if parts != len(paths) or number in tables:
             problem = f"is part {number + 1} of {parts}, but {len(paths)} files were given."
             raise InputError(problem, path, advice="Give every part once.")
-        if any(_facts(table) != _facts(other) for other in found.values()):
+        if any(_facts(table) != _facts(other) for other in tables.values()):
             raise InputError("belongs to another table.", path, advice="Make all parts with the same options.")
-        found[number] = table
-    parts = [found[number]["rows"] for number in range(len(paths))]
+        tables[number] = table
+    parts = [tables[number]["rows"] for number in range(len(paths))]
     length = sum(map(len, parts))
     for number, rows in enumerate(parts):
         if len(rows) != len(range(number, length, len(parts))):
             problem = f"together with the others: part {number + 1} has {len(rows)} of {length} rows."
             raise InputError(problem, paths[0], advice="Make all parts again.")
-    return {**_facts(found[0]), "rows": [parts[row % len(parts)][row // len(parts)] for row in range(length)]}
+    return {**_facts(tables[0]), "rows": [parts[row % len(parts)][row // len(parts)] for row in range(length)]}
 
 
 def _facts(table: dict[str, Any]) -> dict[str, Any]:

@@ -58,10 +58,10 @@ def row_name(row: dict[str, Any]) -> str:
 
 def read_sentences(path: Path) -> SentenceCounts:
     """Reads what ``write`` wrote; raises ``InputError`` if anything is wrong with it."""
-    found = read_arrays(path, _ADVICE)
-    if found.keys() != _ARRAYS.keys() or any(found[key].dtype.kind != kind for key, kind in _ARRAYS.items()):
+    arrays = read_arrays(path, _ADVICE)
+    if arrays.keys() != _ARRAYS.keys() or any(arrays[key].dtype.kind != kind for key, kind in _ARRAYS.items()):
         raise InputError("does not hold counts of sentences.", path, advice=_ADVICE)
-    names, counts, entropies = (found[key] for key in _ARRAYS)
+    names, counts, entropies = (arrays[key] for key in _ARRAYS)
     if names.ndim != 1 or counts.shape != (*entropies.shape, 4) or len(counts) != len(names):
         raise InputError("damaged: its arrays do not fit together.", path, advice=_ADVICE)
     if (counts < 0).any() or np.isinf(entropies).any() or (entropies < 0).any():

@@ -39,13 +39,13 @@ def augmented_singular_values(value: Matrix, value_bias: Matrix, output: Matrix)
     into[:dim, :head_dim], into[dim, :head_dim], into[dim, head_dim] = value, value_bias, 1.0
     out_of[:head_dim, :dim], out_of[head_dim, dim] = output, 1.0
     left, right = np.linalg.qr(into).R, np.linalg.qr(out_of.T).R
-    found: Matrix = np.linalg.svd(left @ right.T, compute_uv=False)
-    return found
+    singular: Matrix = np.linalg.svd(left @ right.T, compute_uv=False)
+    return singular
 
 
 def stretch(value: Matrix, value_bias: Matrix, output: Matrix) -> Stretch:
     """Returns the extreme singular values of a head; those lost in rounding count as zero."""
-    found = augmented_singular_values(value, value_bias, output)
-    nothing = found[0] * (len(value) + 1) * np.finfo(np.float64).eps
-    rank = int((found > nothing).sum())
-    return Stretch(float(found[0]), float(found[rank - 1]), rank)
+    singular = augmented_singular_values(value, value_bias, output)
+    nothing = singular[0] * (len(value) + 1) * np.finfo(np.float64).eps
+    rank = int((singular > nothing).sum())
+    return Stretch(float(singular[0]), float(singular[rank - 1]), rank)

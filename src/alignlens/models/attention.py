@@ -134,8 +134,8 @@ def attention_weights(query: Tensor, keys: Tensor, visible: Tensor | None, exact
 
 def scaled_products(query: Tensor, keys: Tensor) -> Tensor:
     """Returns (batch, head, query, key): each query times each key, divided by the root of their width."""
-    found: Tensor = (query * query.shape[-1] ** -0.5) @ keys.transpose(-2, -1)
-    return found
+    scores: Tensor = (query * query.shape[-1] ** -0.5) @ keys.transpose(-2, -1)
+    return scores
 
 
 def by_head(vectors: Tensor, heads: int) -> Tensor:

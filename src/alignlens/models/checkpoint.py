@@ -49,10 +49,10 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor], path: Path | st
     own = weights_of(model)
     for name in sorted(own.keys() | weights.keys()):
         expected = tuple(own[name].shape) if name in own else None
-        found = tuple(weights[name].shape) if name in weights else None
-        if expected != found:
+        shape = tuple(weights[name].shape) if name in weights else None
+        if expected != shape:
             raise InputError(
-                f"the tensor {name} is {found or 'absent'} here, but {expected or 'absent'} in this model.",
+                f"the tensor {name} is {shape or 'absent'} here, but {expected or 'absent'} in this model.",
                 path,
                 advice="The file belongs to a model with other settings; give the folder it was trained in.",
             )

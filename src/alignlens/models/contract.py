@@ -190,14 +190,14 @@ class Seq2Seq(nn.Module, ABC):
         """
         rows = memory.row_of_position()
         state, alone = self.begin(memory), self.begin(memory.single_positions())
-        found = []
+        states = []
         for read in vectors.unbind(1):
             running = tuple(tensor.index_select(0, rows) for tensor in state.running)
             there = replace(alone, position=state.position, running=running)
             decoded, _ = self.step(there, read[rows, None])
-            found.append(decoded.states.view(*memory.mask.shape, -1))
+            states.append(decoded.states.view(*memory.mask.shape, -1))
             _, state = self.step(state, read[:, None])
-        return torch.stack(found, 1)
+        return torch.stack(states, 1)
 
     @contextmanager
     def scaled(self, wanted: bool) -> Iterator[None]:

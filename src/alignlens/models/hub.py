@@ -49,11 +49,11 @@ def foreign_folder(name: Path | str) -> Path:
 
 def _family(folder: Path) -> str:
     path = folder / CONFIG
-    found = read_json(path, _GIVE).get("model_type")
-    if found not in SUPPORTED:
-        kind = repr(found)[:60]
+    family = read_json(path, _GIVE).get("model_type")
+    if family not in SUPPORTED:
+        kind = repr(family)[:60]
         raise ConfigError(f"{path}: models of type {kind} are not supported; supported are: {', '.join(SUPPORTED)}")
-    return str(found)
+    return str(family)
 
 
 def _fetched(name: str) -> Path:

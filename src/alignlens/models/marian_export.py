@@ -36,7 +36,7 @@ def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
     if not isinstance(model, Transformer) or type(model) is not Transformer:
         raise ConfigError(f"only Transformers can be exported to Marian, not {spec.architecture}.")
     settings = cast("TransformerSettings", spec.settings)
-    for found, what in (
+    for differs, what in (
         (settings.norm != "post", "norms before the layers (norm: pre)"),
         (spec.source_begin, "a begin symbol before the source"),
         (settings.max_positions is not None, "learned positions"),
@@ -44,7 +44,7 @@ def exportable(model: Seq2Seq, spec: ModelSpec) -> Transformer:
         (settings.norm_embeddings, "normalised embeddings"),
         (not settings.scale_embeddings, "unscaled embeddings"),
     ):
-        if found:
+        if differs:
             raise ConfigError(f"this model has {what}, which Marian models cannot have. It cannot be exported.")
     return model
 
@@ -104,11 +104,11 @@ def _tensors(model: Transformer, spec: ModelSpec) -> dict[str, Tensor]:
     tables = {"encoder.embed_tokens": model.source_table, "decoder.embed_tokens": model.target_table}
     if settings.embeddings == "shared_tied":
         tables = {"shared": model.target_table}
-    found = {f"model.{name}.weight": table.weight[:, places] for name, table in tables.items()}
+    tensors = {f"model.{name}.weight": table.weight[:, places] for name, table in tables.items()}
     if settings.embeddings != "shared_tied":
-        found["lm_head.weight"] = model.output.weight[:, places]
+        tensors["lm_head.weight"] = model.output.weight[:, places]
     bias = model.output.bias if settings.output_bias else torch.zeros(spec.target_vocab)
-    found["final_logits_bias"] = bias[None]
+    tensors["final_logits_bias"] = bias[None]
     own: dict[str, Tensor] = dict(model.named_parameters())
     for side, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for number in range(len(layers)):
@@ -120,6 +120,6 @@ def _tensors(model: Transformer, spec: ModelSpec) -> dict[str, Tensor]:
                     weight = weight[:, places]
                 pieces = zip(parts, weight.chunk(len(parts)), offset.chunk(len(parts)), strict=True)
                 for part, its_weight, its_bias in pieces:
-                    found[f"model.{side}.layers.{number}.{part}.weight"] = its_weight
-                    found[f"model.{side}.layers.{number}.{part}.bias"] = its_bias
-    return {name: tensor.detach().clone().contiguous() for name, tensor in found.items()}
+                    tensors[f"model.{side}.layers.{number}.{part}.weight"] = its_weight
+                    tensors[f"model.{side}.layers.{number}.{part}.bias"] = its_bias
+    return {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}

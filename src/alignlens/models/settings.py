@@ -296,10 +296,10 @@ class ModelSpec:
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data that ``from_json`` reads back."""
-        found = asdict(self)
+        content = asdict(self)
         if self.frame == PLAIN:  # Folders of models that were trained here have never had it.
-            del found["frame"]
-        return found
+            del content["frame"]
+        return content
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> ModelSpec:

@@ -72,7 +72,7 @@ class Collected:
 
     def numbers(self, kind: str) -> list[int]:
         """Returns the numbers of the heads of a kind that were wanted."""
-        return [number for number, found in enumerate(self.kinds) if found == kind][: self._settings.collect]
+        return [number for number, each in enumerate(self.kinds) if each == kind][: self._settings.collect]
 
     def summary(self) -> dict[str, Any]:
         """Returns their results as plain data; a training succeeds if it ends above the threshold of good heads."""

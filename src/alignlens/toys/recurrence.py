@@ -254,5 +254,5 @@ def _by_word(gates: Tensor, words: Tensor, entries: int) -> Tensor:
 
 def _over_positions(gates: Tensor, states: Tensor, hidden: Tensor | None) -> Tensor:
     """Returns the gradient of recurrent weights (model, gates, hidden): what follows a state, times the state."""
-    found = torch.bmm(gates[:, 1:].flatten(1, 2).transpose(1, 2), states[:, :-1].flatten(1, 2))
-    return found if hidden is None else found.baddbmm_(gates[:, 0].transpose(1, 2), hidden)
+    gradient = torch.bmm(gates[:, 1:].flatten(1, 2).transpose(1, 2), states[:, :-1].flatten(1, 2))
+    return gradient if hidden is None else gradient.baddbmm_(gates[:, 0].transpose(1, 2), hidden)

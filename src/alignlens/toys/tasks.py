@@ -57,9 +57,9 @@ def _run_copy(name: str, settings: CopySettings, room: Classroom) -> dict[str, A
 
 
 def _run_keyword(settings: KeywordSettings, room: Classroom) -> dict[str, Any]:
-    found = {}
+    curves = {}
     for variant, directions in DIRECTIONS.items():
         start = partial(keyword.initial_weights, settings, directions)
         trainees = [Trainee(seed, partial(start, seed)) for seed in _seeds(settings)]
-        found[variant] = room.train(variant, keyword.KeywordLesson(settings), settings, trainees)
-    return found
+        curves[variant] = room.train(variant, keyword.KeywordLesson(settings), settings, trainees)
+    return curves

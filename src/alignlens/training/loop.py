@@ -197,9 +197,9 @@ class Training:
 
     def _validate(self, watcher: Watcher) -> None:
         own = validate(self.model, self.dev, self.objective) if self.processes.leads else None
-        found: Validation = self.processes.from_leader(own)
+        validation: Validation = self.processes.from_leader(own)
         progress = self.progress
-        measures = {"update": float(progress.update), **found.measures()}
+        measures = {"update": float(progress.update), **validation.measures()}
         if progress.best is None or _is_better(measures, progress.best, self.settings.best_by):
             progress.best, progress.without_gain = measures, 0
             self._keep("best")
@@ -211,7 +211,7 @@ class Training:
         progress.recent.append(progress.update)
         while len(progress.recent) > max(self.settings.average, 1):
             self.work.checkpoint(f"recent/{progress.recent.pop(0):06d}").unlink(missing_ok=True)
-        self._record(watcher, found.measures(), [list(pair) for pair in found.samples])
+        self._record(watcher, validation.measures(), [list(pair) for pair in validation.samples])
 
     def _record(self, watcher: Watcher, values: dict[str, float], samples: list[list[str]] | None = None) -> None:
         """Records the training loss since the last record, the rate, and the other measures."""

@@ -186,10 +186,10 @@ def _digest(lines: list[str]) -> str:
 def differences(one: Any, other: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
     """Returns the key paths at which two pieces of plain data differ."""
     if isinstance(one, dict) and isinstance(other, dict):
-        found: dict[str, tuple[Any, Any]] = {}
+        differing: dict[str, tuple[Any, Any]] = {}
         for key in sorted(one.keys() | other.keys()):
-            found.update(differences(one.get(key), other.get(key), f"{path}.{key}" if path else key))
-        return found
+            differing.update(differences(one.get(key), other.get(key), f"{path}.{key}" if path else key))
+        return differing
     return {} if one == other else {path: (one, other)}
 
 

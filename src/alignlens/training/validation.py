@@ -90,5 +90,5 @@ def _pairs(dev: DevText) -> Iterator[Batch]:
 
 def _translations(model: Seq2Seq, dev: DevText) -> list[str]:
     sources = [dev.source[number] for number in range(min(dev.translated, len(dev.source)))]
-    found = translate(model, sources, _GREEDY, tokens=dev.batch_tokens, source_begin=dev.source_begin)
-    return [dev.spell(hypothesis.ids) for hypothesis in found]
+    hypotheses = translate(model, sources, _GREEDY, tokens=dev.batch_tokens, source_begin=dev.source_begin)
+    return [dev.spell(hypothesis.ids) for hypothesis in hypotheses]

@@ -117,20 +117,20 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
     if path is several:
         with taking(path, ADVICE):
             names = sorted(set(read_json(path, ADVICE)["weight_map"].values()))
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for name in names:
-            found |= _tensors_of(folder / name)
+            tensors |= _tensors_of(folder / name)
     else:
-        found = _tensors_of(path)
-    return {str(name).removeprefix("model."): tensor for name, tensor in found.items()}, path
+        tensors = _tensors_of(path)
+    return {str(name).removeprefix("model."): tensor for name, tensor in tensors.items()}, path
 
 
 def _tensors_of(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        found: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
-        return found
+        tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        return tensors
     except FileNotFoundError:
         raise InputError("no such file.", path, advice=ADVICE) from None
     except (SafetensorError, UnpicklingError, BadZipFile, RuntimeError, EOFError, ValueError) as error:

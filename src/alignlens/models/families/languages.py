@@ -22,10 +22,10 @@ class Languages(NamedTuple):
 
 def parted(name: Path | str) -> tuple[Path, Languages]:
     """Returns the name of a folder or repository, and the languages that stand behind it."""
-    found = _BEHIND.fullmatch(str(name))
-    if found is None or Path(name).exists():
+    match = _BEHIND.fullmatch(str(name))
+    if match is None or Path(name).exists():
         return Path(name), Languages()
-    return Path(found["name"]), Languages(found["source"], found["target"])
+    return Path(match["name"]), Languages(match["source"], match["target"])
 
 
 def _codes(text: str) -> tuple[str, ...]:

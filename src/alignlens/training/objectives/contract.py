@@ -115,10 +115,10 @@ class Objective(nn.Module, ABC):
         """Returns (labels, vocabulary) in the precision of the training."""
         device = model.output.weight.device
         with self.in_precision(model):
-            found: Tensor = model(
+            logits: Tensor = model(
                 torch.from_numpy(batch.source).to(device),
                 torch.from_numpy(batch.source_mask).to(device),
                 torch.from_numpy(batch.prefix).to(device),
                 torch.from_numpy(batch.labels_mask).to(device),
             )
-        return found
+        return logits

@@ -55,8 +55,8 @@ class EncodedBatch:
 
     def masks(self) -> list[Tensor]:
         """Returns the masks by layer of a pass that they do not change, as far as the fusion lets them."""
-        found = self.model.decode(self.memory, self.prefix, trace=True)
-        return [layer.mask for layer in found.cross if layer.mask is not None]
+        decoded = self.model.decode(self.memory, self.prefix, trace=True)
+        return [layer.mask for layer in decoded.cross if layer.mask is not None]
 
     def mean_mask(self, masks: Sequence[Tensor]) -> tuple[float, float]:
         """Returns the sum of masks at real source positions, for real labels, and how many these are."""
@@ -127,12 +127,12 @@ def penalty_by_length(masks: Sequence[Tensor], keep: Tensor, source: Tensor) -> 
     positions. It grows with the labels as the loss does, and with nothing else: neither length, nor batch, nor padding.
     """
     lengths = source.sum(1).sqrt()[:, None, None]
-    found = []
+    penalties = []
     for mask in masks:
         open_ = (1 - mask).masked_fill(~source[:, None, None], 0.0)
         rows = torch.linalg.vector_norm(open_, dim=-1) / lengths
-        found.append(rows.mean(1)[keep].sum())
-    return torch.stack(found).mean()
+        penalties.append(rows.mean(1)[keep].sum())
+    return torch.stack(penalties).mean()
 
 
 def released_penalty(masks: Sequence[Tensor], keep: Tensor, source: Tensor) -> Tensor:
@@ -156,10 +156,10 @@ def shuffled(masks: Sequence[Tensor], batch: Batch) -> list[Tensor]:
 
     The numbers of a sentence come from its number in the corpus, so that they do not depend on its batch.
     """
-    found = [mask.float().cpu().numpy().copy() for mask in masks]
+    shuffled = [mask.float().cpu().numpy().copy() for mask in masks]
     for row, number in enumerate(batch.indices.tolist()):
         generator = np.random.default_rng([_SHUFFLE_SEED, number])
         labels, source = int(batch.labels_mask[row].sum()), int(batch.source_mask[row].sum())
-        for mask in found:
+        for mask in shuffled:
             mask[row, :, :labels, :source] = generator.permuted(mask[row, :, :labels, :source], axis=-1)
-    return [torch.from_numpy(new).to(old) for new, old in zip(found, masks, strict=True)]
+    return [torch.from_numpy(new).to(old) for new, old in zip(shuffled, masks, strict=True)]

@@ -55,12 +55,12 @@ class Candidates:
     @classmethod
     def of(cls, references: Iterable[Ids], drawn: Iterable[Iterable[Ids]], form: Form) -> Candidates:
         """Returns the references and what was drawn for each."""
-        found = []
+        candidates = []
         for row, (reference, draws) in enumerate(zip(references, drawn, strict=True)):
             bleu, counted = SentenceBleu(reference, form), Counter({reference: 0})
             counted.update(draws)
-            found += [(ids, row, place, bleu(ids), times) for place, (ids, times) in enumerate(counted.items())]
-        ids, sentence, place, values, times = zip(*found, strict=True)
+            candidates += [(ids, row, place, bleu(ids), times) for place, (ids, times) in enumerate(counted.items())]
+        ids, sentence, place, values, times = zip(*candidates, strict=True)
         return cls(list(ids), np.array(sentence), np.array(place), np.array(values), np.array(times))
 
     def risks(self, log_p: Tensor, sharpness: float) -> Tensor:
@@ -147,17 +147,17 @@ class MinimumRisk(Objective):
         with self.in_precision(model):
             source, mask = (torch.from_numpy(each).to(device) for each in (batch.source, batch.source_mask))
             memory = model.encode(model.embed_source(source), mask)
-        found, order = [], []
+        log_p, order = [], []
         parts = list(self._parts(batch, candidates))
         for part in parts:
             asked = model, memory, torch.from_numpy(candidates.sentence[part.indices]).to(device), part
             if len(parts) > 1 and torch.is_grad_enabled():
-                found.append(checkpoint(self._log_p_of, *asked, use_reentrant=False))
+                log_p.append(checkpoint(self._log_p_of, *asked, use_reentrant=False))
             else:
-                found.append(self._log_p_of(*asked))
+                log_p.append(self._log_p_of(*asked))
             order.append(part.indices)
         back = torch.from_numpy(np.argsort(np.concatenate(order))).to(device)
-        return torch.cat(found)[back]
+        return torch.cat(log_p)[back]
 
     def _parts(self, batch: Batch, candidates: Candidates) -> Iterator[Batch]:
         """Yields all candidates, whose numbers are the indices of the batches, as targets."""
@@ -185,9 +185,9 @@ def label_scores(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     all other pieces. Half precision is summed in single precision.
     """
     log_p = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
-    found = log_p.gather(-1, labels[:, None])[:, 0]
+    of_labels = log_p.gather(-1, labels[:, None])[:, 0]
     if not smoothing:
-        return found
+        return of_labels
     others = log_p.shape[-1] - 1
     entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / others)
-    return (1 - smoothing) * found + smoothing / others * (log_p.sum(-1) - found) + entropy
+    return (1 - smoothing) * of_labels + smoothing / others * (log_p.sum(-1) - of_labels) + entropy

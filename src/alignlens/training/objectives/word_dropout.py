@@ -29,8 +29,8 @@ _LAST_CONTROL_ID = PADDING_ID
 
 def pieces_of(store: TokenStore) -> Integers:
     """Returns the ids of the pieces that occur in a text, control symbols left out."""
-    found = np.flatnonzero(counts_of(store))
-    return found[found > _LAST_CONTROL_ID]
+    ids = np.flatnonzero(counts_of(store))
+    return ids[ids > _LAST_CONTROL_ID]
 
 
 def replaced(

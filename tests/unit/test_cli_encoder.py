@@ -143,7 +143,7 @@ def test_what_is_wrong_is_said_in_one_line(
         "empty: fewer than two paragraphs": [*folder, "--text", "empty"],
         "single: fewer than two paragraphs": [*folder, "--text", "single"],
         "missing.txt: no such file": [*folder, "--text", "missing.txt"],
-        "positions for 40 at most": [*folder, "--tokens", "41"],
+        "positions for at most 40": [*folder, "--tokens", "41"],
         "give one encoder": [],
         "--source does not go with --encoder": [*folder, "--source", "single"],
         "--source is missing": ["--model", str(model)],

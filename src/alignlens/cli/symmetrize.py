@@ -132,7 +132,7 @@ def _pairs(forward: Path, reverse: Path) -> list[tuple[Path, Path]]:
     if alone := sorted(names[0] ^ names[1]):
         missing = (reverse if alone[0] in names[0] else forward) / alone[0]
         raise InputError(
-            "is missing, but the other direction has it.", missing, advice="Extract both with the same options."
+            "no such file, although the other direction has one.", missing, advice="Extract both with the same options."
         )
     return [(forward / name, reverse / name) for name in sorted(names[0])]
 

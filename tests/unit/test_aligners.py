@@ -125,7 +125,7 @@ def test_every_iteration_can_be_watched(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_told(stored: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"text\.de:2: 300 words, but hmm takes 200 at most"):
+    with pytest.raises(InputError, match=r"text\.de:2: 300 words, but hmm takes at most 200"):
         StoredAligner.load(stored["hmm"]).align([["s1"], ["s1"] * 300], [["t1"], ["t1"]], "text.de")
     with pytest.raises(ToolError, match="no sentence pair"):
         train("ibm1", [[]], [[]], tmp_path / "model")

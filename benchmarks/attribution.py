@@ -163,8 +163,8 @@ def ratios(title: str, works: dict[str, Callable[[], object]], rounds: int, sent
             work()
             seconds[name].append(time.perf_counter() - started)
     *others, last = works
-    told = ", ".join(f"{name} {1000 * median(times) / sentences:.1f} ms" for name, times in seconds.items())
-    print(f"{title}: {told} per sentence")
+    times_shown = ", ".join(f"{name} {1000 * median(times) / sentences:.1f} ms" for name, times in seconds.items())
+    print(f"{title}: {times_shown} per sentence")
     for name in others:
         pairs = zip(seconds[name], seconds[last], strict=True)
         print(f"  {median(first / second for first, second in pairs):.2f}x {name}")
@@ -192,8 +192,8 @@ def compare_adaptive(model: Seq2Seq, text: Text, risk: float, gold: str | None) 
         f"{100 * (every & some).keys.size / every.keys.size:.2f} % of {every.keys.size} links unchanged"
     )
     if gold:
-        told = [count_hits(links, read_gold(gold, 0)).scores().aer for links in (every, some)]
-        print(f"  AER {told[0]:.2f} with all copies, {told[1]:.2f} adaptive")
+        rates = [count_hits(links, read_gold(gold, 0)).scores().aer for links in (every, some)]
+        print(f"  AER {rates[0]:.2f} with all copies, {rates[1]:.2f} adaptive")
 
 
 def compare_forward(model: Seq2Seq, text: Text, rounds: int) -> None:

@@ -58,8 +58,8 @@ def main() -> None:
     print(f"{steps} steps, {jobs} Slurm jobs on one node of {CPUS} slots; same tables")
     print(f"this machine alone      {here:6.0f} s")
     print(f"through Slurm           {there:6.0f} s   {there / here:4.1f} x   {(there - here) / jobs:4.1f} s more a job")
-    told = f"of that, CPU seconds of Snakemake, its clients and the sync at the end: {statistics.median(watching):.0f}"
-    print(told)
+    line = f"of that, CPU seconds of Snakemake, its clients and the sync at the end: {statistics.median(watching):.0f}"
+    print(line)
 
 
 def _used() -> float:

@@ -171,8 +171,8 @@ def compare(size: str, threads: int, rounds: int, seeds: int | None, updates: in
     print(f"{sides[1].size} to a group; {threads} threads")
     for side, times, work in zip(sides, seconds, (plain, ours), strict=True):
         each = median(times)
-        told = f"{1e3 * each:8.2f} ms per update and seed, {work / each / 1e9:6.1f} GFLOP/s of {rate / 1e9:.0f}"
-        print(f"  {side.name:<18} {told}")
+        line = f"{1e3 * each:8.2f} ms per update and seed, {work / each / 1e9:6.1f} GFLOP/s of {rate / 1e9:.0f}"
+        print(f"  {side.name:<18} {line}")
     print(f"  ratio {ratio:.2f}; products alone would allow {median(seconds[0]) * rate / ours:.2f}")
 
 

@@ -110,7 +110,7 @@ def open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, mode)  # the lowest free number: this one
-    # Reading is all that its file allows: whatever is written fails, and is told.
+    # The replacement is read-only: anything written fails, and is reported.
     if sys.stdout is None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
     if sys.stderr is None:

@@ -183,7 +183,7 @@ class ErrorRate:
         return np.stack([self._scores(products > threshold, cells) for threshold in self.thresholds])
 
     def _scores(self, linked: NDArray[np.bool_], cells: Integers | slice) -> Table:
-        """Returns the score of each row of links, which are told for some cells."""
+        """Returns the score of each row of links; rows are given for some cells."""
         sure, possible = (np.count_nonzero(linked & gold[cells], axis=1) for gold in (self.sure, self.possible))
         links, wanted = np.count_nonzero(linked, axis=1), int(np.count_nonzero(self.sure))
         counts = zip(sure.tolist(), possible.tolist(), links.tolist(), strict=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LEAST_KNOWN = 0.5  # of the pieces of a SentencePiece model, which its vocabulary may have been cut down from
 _ADVICE = "Fetch the folder of the model again."
-#: How Marian models with several target languages are told which: a word of its own before the source.
+#: Marian models with several target languages take the language as a word before the source.
 _LANGUAGE = re.compile(r">>\S+<<")
 
 

@@ -220,11 +220,11 @@ def _record(journal: Journal, about: dict[str, Any], content: dict[str, Any], to
     """Records one run per system."""
     for system in content["systems"]:
         identity = {**about, "system": system["system"]}
-        identity_of_run = model_run(about, "bleu")
-        identity_of_run["name"] = run_name(identity_of_run["name"], about.get("comparison"), system["system"])
-        identity_of_run |= {"identity": identity, "tags": {**identity_of_run["tags"], "system": system["system"]}}
+        facts = model_run(about, "bleu")
+        facts["name"] = run_name(facts["name"], about.get("comparison"), system["system"])
+        facts |= {"identity": identity, "tags": {**facts["tags"], "system": system["system"]}}
         params = {"tokenize": tokenize, "signature": content["signature"], "baseline": content["baseline"] or "none"}
-        record = journal.run(**identity_of_run, params=params)
+        record = journal.run(**facts, params=params)
         named = {"low": "bleu_low", "high": "bleu_high"}
         numbers = {named.get(key, key): system[key] for key in (*_SCORE, *_DIFFERENCE) if system[key] is not None}
         record.metrics({**numbers, "sentences": content["sentences"], "seeds": len(system["seeds"])})

@@ -15,7 +15,7 @@ from alignlens.errors import AlignlensError
 _ADVICE = {
     errno.ENOSPC: "Free disk space, then run the same command again.",
     errno.EDQUOT: "Free disk space, then run the same command again.",
-    errno.EROFS: "Choose a place that is writable.",
+    errno.EROFS: "Choose a writable place.",
     errno.EACCES: "Grant permission, or choose another place.",
     errno.EPERM: "Grant permission, or choose another place.",
     errno.EISDIR: "Name a file, not a folder.",

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from alignlens.models.base_settings import ArchitectureSettings
 
 _IN_MEMORY = BATCH_TOKENS, "a whole batch must fit in memory"
-_RATE = Limits(0, 1000), "long before, any training diverges"
+_RATE = Limits(0, 1000), "training diverges long before that"
 _TOO_LONG = "no training is that long"
 _UPDATES = Limits(1, 10_000_000), _TOO_LONG
 _EPOCHS = Limits(1, 1_000_000), _TOO_LONG
-_ALL_ONE = "long before, all masks are one"
+_ALL_ONE = "all masks are one long before that"
 #: Small batches and a high rate, since only a few projections have to learn; labels not smoothed, since the point
 #: is what happens to their probability. The dev loss is that of the model, so the last weights are as good as any.
 _MASK_TRAINING = {

@@ -54,10 +54,13 @@ class MinimumRiskOptions:
         0.005,
         "Factor of the log probabilities in the softmax over candidates; 0 for equal weights.",
         Limits(0, 1000),
-        "long before, the most probable candidate has all the weight",
+        "the most probable candidate has all the weight long before that",
     )
     temperature: float = setting(
-        1.0, "Divisor of the logits when drawing; 1 is the model itself.", TEMPERATURE, "floats hold no larger result"
+        1.0,
+        "Divisor of the logits when drawing; 1 is the model itself.",
+        TEMPERATURE,
+        "a float cannot hold the results beyond that",
     )
     bleu: Literal["sacrebleu", "nltk1"] = setting(
         "sacrebleu",
@@ -88,7 +91,7 @@ class MaskGameOptions:
         0.03,
         "Factor of the penalty for masks below one.",
         Limits(0, 1000),
-        "long before, all masks are one",
+        "all masks are one long before that",
     )
     penalty: Literal["length", "released"] = setting(
         "length",
@@ -105,7 +108,7 @@ class MaskNetOptions(MaskGameOptions):
         3.0,
         "Factor of the penalty for masks below one.",
         Limits(0, 1000),
-        "long before, all masks are one",
+        "all masks are one long before that",
     )
 
 

@@ -7,6 +7,12 @@ rule report:
         manifest=f"{ROOT}/report/{MANIFEST}",
     output:
         page=f"{ROOT}/report.html",
+        browser=report(
+            directory(f"{ROOT}/{paths.BROWSER}"),
+            htmlindex="index.html",
+            caption="../report/browser.rst",
+            category="Sentences",
+        ),
         tables=report(
             expand(f"{ROOT}/report/aer.{{kind}}", kind=["html", "csv", "md", "tex"]),
             caption="../report/table.rst",
@@ -31,4 +37,5 @@ rule report:
         code=code_version("alignlens.cli.report"),
     shell:
         "python -m alignlens report --results {params.root:q} --manifest {input.manifest:q}"
-        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q} 2> {log:q}"
+        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q}"
+        " --browser {output.browser:q} 2> {log:q}"

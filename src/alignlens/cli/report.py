@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import check_replaceable
 from alignlens.io.limits import HEATMAPS
 from alignlens.results.manifest import Manifest
+from alignlens.results.paths import BROWSER
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OUTPUTS = Outputs(files=("page",), places=("out", "results"))
+OUTPUTS = Outputs(files=("page",), folders=("browser",), places=("out", "results"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", type=Path, metavar="FILE", help="the files to show (default: see below)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
+    parser.add_argument(
+        "--browser", type=Path, metavar="DIR", help="for the browser of sentences (default: browser beside the page)"
+    )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
@@ -41,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
+    from alignlens.report.browser import KIND
     from alignlens.report.build import printed, read_report, write_report
 
     if args.heatmaps < 1:
@@ -58,7 +64,9 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(printed(found, page)))
         return
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
-    write_report(found, args.out or manifest.root / "report", page, title, args.heatmaps)
+    browser = args.browser or page.parent / BROWSER.pattern
+    check_replaceable(browser, KIND)
+    write_report(found, args.out or manifest.root / "report", page, browser, title, args.heatmaps)
     print(f"Report: {page}")
 
 

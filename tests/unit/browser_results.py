@@ -42,7 +42,7 @@ METHODS = [
     "grad_input",
     "lrp",
 ]
-DIRECTIONS = ("xa-xb", "xb-xa")
+ASKED = "attributions/toy/transformer/1/final/test"
 ALIGNED = {
     "xa-xb": ["0-0 1-1", "0-0", "2-0", "", "1-2"],
     "xb-xa": ["0-0", "0-1", "1-1", "1-1", "0-0 1-1"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_results import EVIL, FREE, METHODS, NASTY, SOURCE, Unpacked, make_results, unpacked, word_links
+from browser_results import ASKED, EVIL, FREE, METHODS, NASTY, SOURCE, Unpacked, make_results, unpacked, word_links
 
 from alignlens.alignment.extractions import EXTRACTIONS
 from alignlens.cli.main import main
@@ -25,7 +25,6 @@ from alignlens.report.sentences import read_sets
 from alignlens.results.manifest import Manifest
 from alignlens.results.reader import read_results
 
-ASKED = "attributions/toy/transformer/1/final/test"
 Shown = tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[Unpacked], list[dict[str, Any]]]
 
 

@@ -46,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
-    from alignlens.report.browser import KIND
     from alignlens.report.build import printed, read_report, write_report
 
     if args.heatmaps < 1:
@@ -64,8 +63,10 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(printed(found, page)))
         return
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
+    from alignlens.report.browser import KIND
+
     browser = args.browser or page.parent / BROWSER.pattern
-    check_replaceable(browser, KIND)
+    check_replaceable(browser, KIND)  # before anything is written
     write_report(found, args.out or manifest.root / "report", page, browser, title, args.heatmaps)
     print(f"Report: {page}")
 

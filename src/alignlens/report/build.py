@@ -11,7 +11,6 @@ from alignlens.report import method_tables, model_tables, tables
 from alignlens.report.collect import failures_of, prepared_datasets, read_jobs, read_records
 from alignlens.report.methods import read_compared
 from alignlens.report.models import expected_models, read_curve, read_models, read_samples
-from alignlens.report.sentences import read_sets
 from alignlens.report.studies import claims_told, read_study, relative_link, study_tables, summary_files
 from alignlens.results.paths import ALIGNER_METRICS
 from alignlens.results.reader import read_results
@@ -97,6 +96,7 @@ def write_report(found: Found, out: Path, page: Path, browser: Path, title: str,
     from alignlens.report.browser import PAGE, write_browser
     from alignlens.report.page import Contents, report_page
     from alignlens.report.provenance import read_preparation
+    from alignlens.report.sentences import read_sets
 
     manifest, scored, models = found.manifest, found.scored, found.models
     jobs = read_jobs(manifest, found.records)

@@ -64,8 +64,10 @@
     state.view = VIEWS.includes(told.get("view")) ? told.get("view") : "pieces";
     if (Array.from($("sort").options).some((option) => option.value === told.get("sort"))) $("sort").value = told.get("sort");
     $("filter").value = told.get("find") ?? "";
-    state.panels = PANELS.map((name, place) => settled(told.has(name) ? read(told.get(name)) : direction().start[place]));
-    if (!active().length) state.panels = PANELS.map((_, place) => settled(direction().start[place]));
+    state.panels = PANELS.map((name, place) => {
+      const nothing = place > 0 && told.get(name) === "";
+      return nothing ? null : settled(read(told.get(name))) ?? settled(direction().start[place]);
+    });
     state.sentence = current().numbers.indexOf(Number(told.get("sentence")) - 1);
     show(state.sentence >= 0);
   }

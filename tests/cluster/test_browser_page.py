@@ -76,7 +76,9 @@ def test_a_model_and_a_method_are_chosen_and_a_cell_is_read(page: SentencePage, 
     number = page.chosen_sentence() - 1
     exact = stored(results).matrix("attention,layer=1,head=2,step=in", number).T
     cell = page.cell("a", 1, 2)
-    assert float(cell.get_attribute("data-score")) == pytest.approx(float(exact[1, 2]), abs=float(exact.max()) / 510 + 1e-3)
+    assert float(cell.get_attribute("data-score")) == pytest.approx(
+        float(exact[1, 2]), abs=float(exact.max()) / 510 + 1e-3
+    )
     assert np.array(page.scores("a")) == pytest.approx(exact, abs=float(exact.max()) / 510 + 1e-3)
     ActionChains(page.driver).move_to_element(cell).perform()
     assert f"score {cell.get_attribute('data-score')}" in page.text("#panel-a .status")

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 KIND = "browser of sentences"
 PAGE, CHUNKS = "index.html", "data"
-#: Scores, a byte each before they are compressed, up to which everything is one file, datasets together. The demo
-#: has 40,000 of a sentence.
-ONE_FILE = 6_000_000
+#: Scores, about a byte each in the page, up to which everything is one file, datasets together. The demo has 110,000 of a
+#: sentence.
+ONE_FILE = 8_000_000
 #: If not even so many sentences of every dataset fit into one file, scores are files of their own.
-LEAST = 100
+LEAST = 50
 #: The same for these files together, and the most sentences of a dataset.
 FOLDER, MOST = 200_000_000, 1000
 _TEMPLATES = Path(__file__).parent / "templates"

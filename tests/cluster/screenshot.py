@@ -1,7 +1,7 @@
 """Takes the pictures of pages in the docs.
 
-``compare`` is MLflow's compare view with four methods of one model, for given translations. ``sentences`` is the browser
-of sentences with two methods of one model.
+``compare`` is MLflow's compare view with four methods of one model, for given translations. ``sentences`` is the
+browser of sentences with two methods of one model.
 
 make screenshot                                                        both of the demo
 python tests/cluster/screenshot.py compare --results results --preset hansards --direction en-fr --out compare.png

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 KIND = "browser of sentences"
 PAGE, CHUNKS = "index.html", "data"
-#: Scores, about a byte each in the page, up to which everything is one file, datasets together. The demo has 110,000 of a
-#: sentence.
+#: Scores, about a byte each in the page, up to which everything is one file, datasets together. The demo has 110,000
+#: of a sentence.
 ONE_FILE = 8_000_000
 #: If not even so many sentences of every dataset fit into one file, scores are files of their own.
 LEAST = 50

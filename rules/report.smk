@@ -7,6 +7,8 @@ rule report:
         manifest=f"{ROOT}/report/{MANIFEST}",
     output:
         page=f"{ROOT}/report.html",
+        # Not for Snakemake's own report, which takes folders only as a zip file.
+        browser=directory(f"{ROOT}/{paths.BROWSER}"),
         tables=report(
             expand(f"{ROOT}/report/aer.{{kind}}", kind=["html", "csv", "md", "tex"]),
             caption="../report/table.rst",
@@ -31,4 +33,5 @@ rule report:
         code=code_version("alignlens.cli.report"),
     shell:
         "python -m alignlens report --results {params.root:q} --manifest {input.manifest:q}"
-        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q} 2> {log:q}"
+        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q}"
+        " --browser {output.browser:q} 2> {log:q}"

@@ -1,7 +1,10 @@
-"""Makes the picture of MLflow's compare view in the README: four methods of one model, for given translations.
+"""Takes the pictures of pages in the docs.
 
-make screenshot                                                        of the demo
-python tests/cluster/screenshot.py --results results --preset hansards --direction en-fr --out compare.png
+``compare`` is MLflow's compare view with four methods of one model, for given translations. ``sentences`` is the
+browser of sentences with two methods of one model.
+
+make screenshot                                                        both of the demo
+python tests/cluster/screenshot.py compare --results results --preset hansards --direction en-fr --out compare.png
 """
 
 from __future__ import annotations
@@ -9,8 +12,10 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from urllib.parse import urlencode
 
 from browser import MlflowPage, chromium, missing_programs, served
+from browser_page import SentencePage
 from selenium.common.exceptions import TimeoutException
 
 from alignlens.cli.main import exit_on_error
@@ -20,30 +25,55 @@ from alignlens.io.atomic import atomic_path
 METHODS = ("attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")
 # 1600 pixels wide, in letters that can be read where the README shows it smaller; high enough to scroll nothing.
 WINDOW = {"width": 1280, "height": 1900, "zoom": 1.25}
+# A sentence with two methods, of which the second explains the prefix, too, as large as the README shows it.
+SENTENCES = {"width": 1280, "height": 1080, "zoom": 1.25}
+SIDE_BY_SIDE = ("ding_smoothgrad", "lrp")
+PICTURES = {"compare": "mlflow-compare.png", "sentences": "browser.png"}
 
 
 def main() -> None:
-    """Takes the picture."""
+    """Takes a picture."""
     args = parsed()
     missing = missing_programs()
     if missing:
         raise ToolError(f"not installed: {', '.join(missing)}. Run tests/cluster/install.sh.")
-    with served(args.results) as address, chromium(**WINDOW) as driver:
-        picture = compared(MlflowPage(driver, address), args)
-    with atomic_path(args.out) as temporary:
+    if args.picture == "sentences":
+        with chromium(**SENTENCES) as driver:
+            picture = browsed(SentencePage(driver), args)
+    else:
+        with served(args.results) as address, chromium(**WINDOW) as driver:
+            picture = compared(MlflowPage(driver, address), args)
+    out = args.out or Path("docs/images", PICTURES[args.picture])
+    with atomic_path(out) as temporary:
         temporary.write_bytes(picture)
-    print(f"{args.out}: {len(picture) // 1000} KB")
+    print(f"{out}: {len(picture) // 1000} KB")
 
 
 def parsed() -> argparse.Namespace:
     """Returns the options."""
-    parser = argparse.ArgumentParser(description="the picture of MLflow's compare view")
+    parser = argparse.ArgumentParser(description="a picture of the docs")
+    parser.add_argument("picture", choices=PICTURES, help="MLflow's compare view, or the browser of sentences")
     parser.add_argument("--results", type=Path, default=Path("results"), help="results folder (results)")
     parser.add_argument("--preset", default="demo", help="whose runs (demo)")
     parser.add_argument("--model", default="transformer", help="which model (transformer)")
     parser.add_argument("--direction", default="xa-xb", help="in which direction (xa-xb)")
-    parser.add_argument("--out", type=Path, default=Path("docs/images/mlflow-compare.png"), help="the PNG file")
+    parser.add_argument("--out", type=Path, help="the PNG file (docs/images/...)")
     return parser.parse_args()
+
+
+def browsed(page: SentencePage, args: argparse.Namespace) -> bytes:
+    """Returns the picture of the sentence that two methods disagree on most."""
+    path = args.results / args.preset / "browser/index.html"
+    if not path.is_file():
+        raise InputError("no browser of sentences.", path, advice="Run the pipeline first.")
+    panels = (f"{args.model}|forced|{method}|ding" for method in SIDE_BY_SIDE)
+    told = {"direction": args.direction, "view": "words", "sort": "apart", **dict(zip("ab", panels, strict=True))}
+    page.open(path, f"#{urlencode(told)}")
+    found = page.fields("a"), page.fields("b")
+    if tuple(each.get("method") for each in found) != SIDE_BY_SIDE or {each["who"] for each in found} != {args.model}:
+        raise InputError(f"does not show {' and '.join(SIDE_BY_SIDE)} of {args.model}.", path)
+    picture: bytes = page.driver.get_screenshot_as_png()
+    return picture
 
 
 def compared(page: MlflowPage, args: argparse.Namespace) -> bytes:

@@ -95,6 +95,7 @@ def _readers() -> Iterator[Reader]:
     shown += [f"{R}/translations/{MODEL}/{name}.json" for name in ("bleu", "forced")]
     shown += [f"{MODEL_FOLDER}/model.json", f"{MODEL_FOLDER}/curves.csv", f"{ATTRIBUTION}/xa-xb/cost.json"]
     shown += [f"{R}/kobayashi2020/summary.json", f"{DATA}/preparation.json", f"{ATTRIBUTION}/metrics.json"]
+    shown += [SCORES]
     yield Reader("report", report, shown, tables, optional=True, others=("fast_align", "eflomal"))
     study = ["study", STUDY, "--results", R, "--out", "new"]
     made = tuple(f"new/{file}" for file in _STUDY)

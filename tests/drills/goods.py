@@ -245,7 +245,8 @@ GOODS = (
     Good(
         "report",
         ("report", "--results", R, "--out", "new", "--page", "page.html"),
-        {"--results": FOLDER, "--manifest": FILE, "--heatmaps": COUNT} | {"--page": OUT_FILE, "--configfile": FILE},
+        {"--results": FOLDER, "--manifest": FILE, "--heatmaps": COUNT}
+        | {"--page": OUT_FILE, "--browser": OUT_FOLDER, "--configfile": FILE},
     ),
     Good("track list", ("track", "list", "--results", "results"), {"--results": FOLDER, "--preset": FOLDER}),
 )

@@ -202,9 +202,10 @@ def _commands() -> Iterator[Drill]:
 
 
 def _escaped(outcome: Outcome) -> list[str]:
-    page = outcome.folder / "page.html"
-    raw = page.is_file() and "<script>alert(1)" in page.read_text(encoding="utf-8")
-    return [*calm(outcome), *(["the page runs it"] if raw else [])]
+    pages = [outcome.folder / name for name in ("page.html", "browser/index.html")]
+    written = [page for page in pages if page.is_file()]
+    raw = [page.name for page in written if "<script>alert(1)" in page.read_text(encoding="utf-8")]
+    return [*calm(outcome), *(f"{name} runs it" for name in raw)]
 
 
 def _archives() -> Iterator[Drill]:

@@ -170,10 +170,19 @@ def test_print_needs_neither_pandas_nor_matplotlib(results: Path) -> None:
 
 def test_words_survive_the_page(results: Path) -> None:
     assert main(["report", "--results", str(results)]) == 0
-    page = (results / "report.html").read_text()
+    page = (results / "browser/index.html").read_text()
     data = json.loads(page.split('id="sentences">', 1)[1].split("</script>", 1)[0])
-    assert data[0]["sentences"][1]["target"] == ["yes", "&amp;"]
-    assert data[0]["sentences"][0]["target"] == ["the", "house|is"]
+    first, second = data[0]["texts"][0]
+    assert (first["target"]["words"], second["target"]["words"]) == (["the", "house|is"], ["yes", "&amp;"])
+
+
+def test_a_folder_that_is_no_browser_is_kept(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "browser").mkdir()
+    (results / "browser/mine.txt").write_text("mine")
+    assert main(["report", "--results", str(results)]) == 2
+    assert "holds something else, and would be replaced" in capsys.readouterr().err
+    assert (results / "browser/mine.txt").read_text() == "mine"
+    assert not (results / "report.html").exists()
 
 
 def broken(results: Path, name: str, text: str) -> None:

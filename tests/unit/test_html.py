@@ -13,9 +13,10 @@ import pytest
 from alignlens.alignment.gold import Gold
 from alignlens.alignment.links import Alignment
 from alignlens.display.pages import Picture, embedded_json, tables_page
-from alignlens.report.browser import best_systems, browser_data, disagreement, instructive
+from alignlens.report.browser import BrowserSet, browser_page, set_data
 from alignlens.report.collect import Failure, Job, TestSet
 from alignlens.report.page import Contents, report_page
+from alignlens.report.systems import best_aligners, best_systems, disagreements, instructive, readable
 from alignlens.report.tables import aer_table
 from alignlens.results.samples import SentenceFile, SentenceRow
 from alignlens.results.scores import AlignerId, Score, ScoredAligner
@@ -51,6 +52,11 @@ def sample() -> TestSet:
     return TestSet("demo", source, target, Gold(sure, possible), systems)
 
 
+def browsed() -> BrowserSet:
+    test_set = sample()
+    return BrowserSet(test_set, scored(), [], best_systems(test_set, scored(), []), [0, 1, 2], ("xx", "yy"))
+
+
 def contents(**changes: Any) -> Contents:
     values: dict[str, Any] = {
         "title": f"demo {EVIL}",
@@ -58,7 +64,7 @@ def contents(**changes: Any) -> Contents:
         "scored": scored(),
         "failures": [Failure("demo · ibm4", "FAILED", f"boom {EVIL}", {}, "logs/x.log", f"last line {EVIL}")],
         "jobs": [Job("align", f"demo/{EVIL}", 12.0, None, "benchmark")],
-        "test_sets": {"demo": sample()},
+        "browser": "browser/index.html",
         "pictures": {"demo": [Picture("a figure", b'<svg xmlns="http://www.w3.org/2000/svg"/>')]},
         "preparations": {
             "demo": {
@@ -106,8 +112,7 @@ class Page(HTMLParser):
 def test_nothing_is_loaded_from_anywhere() -> None:
     text = report_page(contents())
     page = Page(text)
-    assert page.addresses
-    assert all(address.startswith(("#", "data:")) for address in page.addresses)
+    assert {address for address in page.addresses if not address.startswith(("#", "data:"))} == {"browser/index.html"}
     assert "link" not in page.tags
     assert not re.search(r"https?://|@import|url\(|fetch\(|XMLHttpRequest|WebSocket", text)
     assert (page.unbalanced, page.open) == ([], [])
@@ -116,7 +121,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
 def test_no_word_escapes_its_place() -> None:
     text = report_page(contents())
     assert "<script>alert" not in text
-    assert Page(text).tags.count("script") == 2
+    assert Page(text).tags.count("script") == 1
     assert text.count("&lt;script&gt;alert(1)") >= 5  # title twice, error, log, job, origin
 
 
@@ -125,31 +130,35 @@ def test_embedded_json_parses_to_what_was_given() -> None:
     text = embedded_json(nasty)
     assert json.loads(text) == nasty
     assert not set(text) & set("<>&\u2028\u2029")
-    data = json.loads(Page(report_page(contents())).json)
-    assert data[0]["sentences"][0]["source"] == ["a", EVIL, "c"]
+    data = json.loads(Page(browser_page("t", "", [set_data(browsed(), [0, 1, 2])])).json)
+    assert data[0]["texts"][0][0]["source"]["words"] == ["a", EVIL, "c"]
 
 
 def test_bits_of_the_browser_give_back_the_links_of_every_system() -> None:
     test_set = sample()
-    data = browser_data(test_set, scored())
+    data = set_data(browsed(), [0, 1, 2])
     for place, alignment in enumerate(test_set.systems.values()):
-        for k, sentence in enumerate(data["sentences"]):
+        for k, sentence in enumerate(data["aligned"]):
             cells = list(zip(sentence["cells"][::2], sentence["cells"][1::2], strict=True))
             bits = sentence["has"][place]
             found = [cell for n, cell in enumerate(cells) if int(bits[n // 4], 16) >> (n % 4) & 1]
             assert found == alignment[k]
-    assert data["languages"] == ["xx", "yy"]
-    assert [data["systems"][k]["run"] for k in data["shown"]] == ["hmm, offline", "fast_align, offline"]
+    (direction,) = data["directions"]
+    assert direction["languages"] == ["xx", "yy"]
+    assert [panel["who"] for panel in direction["start"]] == ["hmm, offline", "fast_align, offline"]
 
 
 def test_figures_show_one_system_per_aligner_on_a_sentence_they_disagree_about() -> None:
     test_set = sample()
-    systems = best_systems(test_set, scored(), 4)
-    assert systems == [(RUN_B, "xx-yy"), (RUN_A, "xx-yy")]
-    assert disagreement(test_set, systems, 2) == pytest.approx(0.25)
-    assert disagreement(test_set, systems, 0) == pytest.approx(1 - 7 / 12)
-    assert instructive(test_set, systems, 3) == [2]  # the only one of a readable length
-    assert disagreement(test_set, [(RUN_A, "yy-xx")], 2) == 0.0
+    assert best_aligners(test_set, scored()) == [(RUN_B, "xx-yy"), (RUN_A, "xx-yy")]
+    systems = [system.links for system in best_systems(test_set, scored(), [])]
+    assert systems == [test_set.systems[RUN_B, "xx-yy"], test_set.systems[RUN_A, "xx-yy"]]
+    assert disagreements(systems, 3) == pytest.approx([1 - 7 / 12, 0.5, 0.25])
+    assert instructive(test_set, systems) == [0, 2, 1]  # without gold links at last
+    assert readable(test_set, [0, 2, 1], 3) == [2]
+    assert readable(test_set, [0, 1], 3) == [0]
+    assert disagreements([test_set.systems[RUN_A, "yy-xx"]], 3) == [0.0] * 3
+    assert disagreements([], 3) == [0.0] * 3
 
 
 def test_page_tells_what_a_reader_needs() -> None:
@@ -171,12 +180,11 @@ def test_bytes_repeat() -> None:
 
 
 def test_page_without_links_jobs_or_failures_says_so() -> None:
-    text = report_page(contents(failures=(), jobs=(), test_sets={}, pictures={}, preparations={}))
+    text = report_page(contents(failures=(), jobs=(), browser="", pictures={}, preparations={}))
     assert "there are no sentences to show" in text
     assert "nothing is known about time and memory" in text
     assert "No preparation report was found" in text
     assert 'id="failures"' not in text
-    assert json.loads(Page(text).json) == []
 
 
 def test_tables_page_is_complete_too() -> None:

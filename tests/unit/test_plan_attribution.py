@@ -230,6 +230,16 @@ def test_a_manifest_names_what_the_configuration_makes_and_nothing_else(project:
     # Rows that its tables do not have are not waited for.
     assert not any("/hmm/" in file for file in made.studies.manifest("ding2019").files)
     assert any("/hmm/" in file for file in made.report.manifest().files)
+    # Sentences are shown with the scores of models and the pieces that they are about.
+    shown = made.report.manifest().files
+    for decoding, target in (
+        ("forced", "pieces/demo/test.target"),
+        ("free", "translations/demo/xa-xb/small/3/test.pieces"),
+    ):
+        names = {f"attributions/demo/small/3/final/test/{decoding}/xa-xb/matrices", "pieces/demo/test.source", target}
+        assert names <= set(shown)
+    assert "free/demo/xb-xa/small/3/reference.gold" in shown
+    assert {f"results/mine/{file}" for file in shown} == set(made.report.inputs())
     path = tmp_path / "manifest.json"
     write_json(path, made.report.manifest().as_json())
     assert Manifest.read(path, made.root) == made.report.manifest()

@@ -6,17 +6,21 @@ import csv
 import json
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from browser_results import unpacked
 from throwaway import TINY, Run, Workspace
 
 from alignlens.alignment.pharaoh import read_links
-from alignlens.attribution.registry import METHODS
+from alignlens.attribution.registry import METHODS, in_order
 from alignlens.corpora.tokens import TokenStore
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
+from alignlens.results.paths import DECODINGS
 from alignlens.subwords.spans import Segmenter, line_of
 
 pytestmark = pytest.mark.workflow
@@ -80,6 +84,31 @@ def test_a_models_own_translation_is_explained_in_the_pieces_that_it_generated(f
             assert [line_of(line) for line in pieces] == read_lines(folder / "test.txt")
             scores = finished.results / "attributions/tiny" / model / "1/final/test/free" / direction / "matrices"
             assert Matrices.open(scores).shapes[:, 0].tolist() == [len(line) + 1 for line in pieces]
+
+
+def test_sentences_are_browsed_with_the_scores_of_every_model(finished: Workspace) -> None:
+    page = (finished.results / "browser/index.html").read_text()
+    (content,) = json.loads(page.split('id="sentences">', 1)[1].split("</script>", 1)[0])
+    asked = [(each["name"], model) for each in content["directions"] for model in each["models"]]
+    assert {(name, model["who"], model["decoding"]) for name, model in asked} == set(
+        product(("xa-xb", "xb-xa"), ("lstm", "transformer"), DECODINGS)
+    )
+    assert {each["who"] for each in content["aligners"]} >= {"fast_align, offline", "fast_align, online"}
+    for name, model in asked:
+        folder = finished.results / "attributions/tiny" / model["who"] / "1/final/test" / model["decoding"]
+        stored = Matrices.open(folder / name / "matrices")
+        assert [method["method"] for method in model["methods"]] == in_order(stored.names)
+        method = model["methods"][0]
+        chunk = finished.results / "browser/data" / f"{method['chunk']}.js"
+        packed = chunk.read_text().split('"')[1] if chunk.is_file() else embedded(page, method["chunk"])
+        scores = unpacked(packed, content["texts"][model["text"]], model["begin"], method["prefix"])
+        for number, found in zip(content["numbers"], scores, strict=True):
+            exact = stored.matrix(method["method"], number)
+            assert np.abs(found.source - exact).max() <= found.step / 2 + 1e-6
+
+
+def embedded(page: str, chunk: int) -> str:
+    return page.split(f'id="chunk-{chunk}">', 1)[1].split("<", 1)[0]
 
 
 def test_methods_are_compared_with_what_they_cost(finished: Workspace) -> None:

@@ -148,6 +148,7 @@ class Workspace:
         patterns += ("calibration/**/*.json", "calibration/**/*.npz", "comparisons/**/*.json")
         patterns += ("agreement/**/agreement.json", "toys/*.json", "counts/**/*.json")
         patterns += ("scores/**/metrics.json", "scores/**/sentences.npz", "report/aer.tex", "report/heatmap-*.svg")
+        patterns += ("browser/index.html", "browser/data/*.js")
         found = [path for pattern in patterns for path in self.results.glob(pattern)]
         return {str(path.relative_to(self.results)): path.read_bytes() for path in sorted(found)}
 

@@ -91,14 +91,27 @@ def _kobayashi(
 ) -> tuple[Integers, Integers, NDArray[np.float64]]:
     """Returns source word, target word and score of the best source word of every target word that has one."""
     means = by_words(matrix, source, target, begin)
-    best = means.argmax(axis=1)
-    word = best - int(begin)
-    aligned = np.flatnonzero((word >= 0) & (word < means.shape[1] - 1 - int(begin)))
+    word = _chosen(means, begin)
+    aligned = np.flatnonzero(word >= 0)
     return (
         source[_starts(source)[word[aligned]]],
         target[_starts(target)[aligned]],
-        means[aligned, best[aligned]],
+        means[aligned, word[aligned] + int(begin)],
     )
+
+
+def best_words(matrix: Scores, source: Integers, target: Integers, begin: bool) -> Integers:
+    """Returns (..., target words): the source word that each is linked to (kobayashi), -1 where END or BEGIN has it.
+
+    Both sides have words. ``matrix`` may be several, as in ``by_words``.
+    """
+    word = _chosen(by_words(matrix, source, target, begin), begin)
+    return np.where(word >= 0, source[_starts(source)][word], -1)
+
+
+def _chosen(means: NDArray[np.float64], begin: bool) -> Integers:
+    word: Integers = means.argmax(axis=-1) - int(begin)
+    return np.where(word < means.shape[-1] - 1 - int(begin), word, -1)
 
 
 def by_words(matrix: Scores, source: Integers, target: Integers, begin: bool) -> NDArray[np.float64]:

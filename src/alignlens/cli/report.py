@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from alignlens.cli.numbers import count
 from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError, InputError
+from alignlens.io.atomic import check_replaceable
 from alignlens.io.limits import HEATMAPS
 from alignlens.results.manifest import Manifest
+from alignlens.results.paths import BROWSER
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OUTPUTS = Outputs(files=("page",), places=("out", "results"))
+OUTPUTS = Outputs(files=("page",), folders=("browser",), places=("out", "results"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="folder for tables and figures (default: RESULTS/report)"
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
+    parser.add_argument(
+        "--browser", type=Path, metavar="DIR", help="folder for the browser of sentences (default: browser next to the page)"
+    )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
@@ -62,7 +67,11 @@ def run(args: argparse.Namespace) -> None:
         print("\n".join(printed(report, page)))
         return
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
-    write_report(report, args.out or manifest.root / "report", page, title, args.heatmaps)
+    from alignlens.report.browser import KIND
+
+    browser = args.browser or page.parent / BROWSER.pattern
+    check_replaceable(browser, KIND)  # before anything is written
+    write_report(report, args.out or manifest.root / "report", page, browser, title, args.heatmaps)
     print(f"Report: {page}")
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from alignlens.display.render import latex, markdown
 from alignlens.io.atomic import atomic_path, write_text
 from alignlens.report import method_tables, model_tables, tables
-from alignlens.report.collect import failures_of, prepared_datasets, read_jobs, read_records, read_test_set
+from alignlens.report.collect import failures_of, prepared_datasets, read_jobs, read_records
 from alignlens.report.methods import read_compared
 from alignlens.report.models import expected_models, read_curve, read_models, read_samples
-from alignlens.report.studies import claims_told, read_study, study_tables, summary_files
+from alignlens.report.studies import claims_told, read_study, relative_link, study_tables, summary_files
 from alignlens.results.paths import ALIGNER_METRICS
 from alignlens.results.reader import read_results
 from alignlens.results.scores import AlignerId
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
-    from alignlens.report.collect import Failure, TestSet
+    from alignlens.report.browser import BrowserSet
+    from alignlens.report.collect import Failure
     from alignlens.report.models import ModelCard, ModelId
     from alignlens.report.studies import StudySummary
     from alignlens.results.manifest import Manifest
     from alignlens.results.scores import Results, ScoredAligner
     from alignlens.tracking.records import RunRecord
 
-_PANELS = 4
 _SAMPLES = 3
 
 
@@ -90,11 +90,13 @@ def printed(found: Found, page: Path) -> Iterator[str]:
     yield f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {found.manifest.root}"
 
 
-def write_report(found: Found, out: Path, page: Path, title: str, heatmaps: int) -> None:
-    """Writes tables and figures to ``out``, and the page."""
+def write_report(found: Found, out: Path, page: Path, browser: Path, title: str, heatmaps: int) -> None:
+    """Writes tables and figures to ``out``, the page, and the folder of the browser of sentences."""
     from alignlens.display.pages import tables_page
+    from alignlens.report.browser import PAGE, write_browser
     from alignlens.report.page import Contents, report_page
     from alignlens.report.provenance import read_preparation
+    from alignlens.report.sentences import read_sets
 
     manifest, scored, models = found.manifest, found.scored, found.models
     jobs = read_jobs(manifest, found.records)
@@ -118,9 +120,8 @@ def write_report(found: Found, out: Path, page: Path, title: str, heatmaps: int)
         form = method_tables.methods_form(compared, scored)
         _write_tables(out / "methods", methods, form, tables_page(title, methods))
 
-    test_sets = {
-        dataset: made for dataset in datasets if (made := read_test_set(manifest, dataset, scored)) is not None
-    }
+    sets = read_sets(found.results)
+    write_browser(browser, title, relative_link(page, browser / PAGE), sets)
     contents = Contents(
         title=title,
         preset=manifest.root.resolve().name,
@@ -131,13 +132,13 @@ def write_report(found: Found, out: Path, page: Path, title: str, heatmaps: int)
         failures=found.failures,
         records=found.records,
         jobs=jobs,
-        test_sets=test_sets,
-        pictures={name: _write_heatmaps(out, test_set, scored, heatmaps) for name, test_set in test_sets.items()},
+        pictures={each.test_set.dataset: _write_heatmaps(out, each, heatmaps) for each in sets},
         curves={dataset: _write_curves(out, manifest, dataset, models) for dataset in trained_on},
         samples={dataset: read_samples(manifest, models, dataset, _SAMPLES) for dataset in trained_on},
         preparations=read_preparation(manifest),
         methods=methods,
         studies=found.studies,
+        browser=relative_link(browser / PAGE, page) if sets else "",
         page=page,
     )
     write_text(page, report_page(contents))
@@ -172,29 +173,28 @@ def _write_runtime(out: Path, results: Path, shown: Sequence[Table]) -> None:
     write_text(out / "runtime.md", "\n".join(markdown(table) for table in shown) or nothing)
 
 
-def _write_heatmaps(out: Path, test_set: TestSet, scored: Sequence[ScoredAligner], count: int) -> list[Picture]:
+def _write_heatmaps(out: Path, shown: BrowserSet, count: int) -> list[Picture]:
     """Writes the heatmaps of a dataset and returns them; the first has no number in its name."""
     from alignlens.display.figures import write_figure
     from alignlens.display.heatmap import System, draw
-    from alignlens.report.browser import best_systems, instructive
+    from alignlens.report.systems import readable
 
-    systems = best_systems(test_set, scored, _PANELS)
-    labels = tables.labels_of(test_set.dataset, scored)
+    test_set = shown.test_set
     for old in out.glob(f"heatmap-{test_set.dataset}.[0-9]*.*"):
         old.unlink()
     pictures = []
-    for place, k in enumerate(instructive(test_set, systems, count) if systems else [], start=1):
+    for place, k in enumerate(readable(test_set, shown.order, count) if shown.systems else [], start=1):
         caption = f"{test_set.dataset}, test sentence {k + 1}"
         drawing = draw(
             test_set.source[k],
             test_set.target[k],
             test_set.gold.sure[k],
             test_set.gold.possible[k],
-            [System(f"{labels[run]}\n{links}", test_set.systems[run, links][k]) for run, links in systems],
+            [System(system.title, system.links[k], system.scores(k)) for system in shown.systems],
             f"{caption} (rows: source, columns: target)",
         )
         stem = out / (f"heatmap-{test_set.dataset}" + (f".{place}" if place > 1 else ""))
-        text = f"{caption}: the best links of each aligner, on a sentence where they disagree most"
+        text = f"{caption}: the best method of each architecture and the best aligners, where they disagree most"
         pictures.append(write_figure(stem, drawing, text))
     return pictures
 

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignlens import __version__
-from alignlens.display.pages import asset, embedded_figures, embedded_json, page
+from alignlens.display.pages import embedded_figures, page
 from alignlens.display.render import html
 from alignlens.report import model_tables, provenance, tables
-from alignlens.report.browser import MOST_SENTENCES, browser_data
 from alignlens.report.studies import studies_part
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.display.render import Table
-    from alignlens.report.collect import Failure, Job, TestSet
+    from alignlens.report.collect import Failure, Job
     from alignlens.report.models import ModelCard, ModelId, Sample
     from alignlens.report.studies import StudySummary
     from alignlens.results.scores import AlignerId, ScoredAligner
@@ -40,13 +39,14 @@ class Contents:
     failures: Sequence[Failure] = ()
     records: Sequence[RunRecord] = ()
     jobs: Sequence[Job] = ()
-    test_sets: Mapping[str, TestSet] = field(default_factory=dict)
     pictures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
     curves: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
     samples: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     preparations: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     methods: Sequence[Table] = ()
     studies: Sequence[StudySummary] = ()
+    browser: str = ""
+    """Where the browser of sentences is from the page; empty if there is none."""
     page: Path = Path("report.html")
     """Where the page will be: links to the pages of studies are relative to it."""
 
@@ -55,8 +55,6 @@ def report_page(contents: Contents) -> str:
     """Returns the report: no server, no other file, nothing loaded from anywhere."""
     datasets = tables.datasets_of(contents.scored, contents.expected)
     trained_on = model_tables.model_datasets(contents.models, contents.expected_models)
-    sentences = [browser_data(test_set, contents.scored) for test_set in contents.test_sets.values()]
-    sentences = [entry for entry in sentences if entry["systems"]]
     preparation = [provenance.preparation_table(contents.preparations)] if contents.preparations else []
     return page(
         _TEMPLATES / "report.html.j2",
@@ -76,19 +74,14 @@ def report_page(contents: Contents) -> str:
                     html(tables.aer_table(dataset, contents.scored, contents.expected, contents.failures)),
                     html(tables.detail_table(dataset, contents.scored)),
                 ],
-                "figures": embedded_figures(contents.pictures.get(dataset, ()), "Heatmap"),
             }
             for dataset in datasets
         ],
         models=[_models_part(contents, dataset) for dataset in trained_on],
         methods=[html(table) for table in contents.methods],
         studies=studies_part(contents.studies, contents.page),
-        browsable=bool(sentences),
-        browser_notes=[
-            f"{entry['name']}: the first {MOST_SENTENCES:,} of {entry['total']:,} sentences."
-            for entry in sentences
-            if entry["total"] > MOST_SENTENCES
-        ],
+        browser=contents.browser,
+        heatmaps=embedded_figures([each for found in contents.pictures.values() for each in found], "Heatmap"),
         runtime=[html(table) for table in tables.runtime_tables(contents.jobs)],
         preparation=[html(table) for table in preparation],
         provenance=[
@@ -99,8 +92,6 @@ def report_page(contents: Contents) -> str:
             }
             for dataset, report in contents.preparations.items()
         ],
-        sentences=embedded_json(sentences),
-        browser_js=asset(_TEMPLATES / "browser.js"),
     )
 
 

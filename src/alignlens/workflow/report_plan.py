@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignlens.results.paths import REPORT, REPORT_PAGE, TEST, TEXT
+from alignlens.results.paths import (
+    ATTRIBUTED,
+    BROWSER,
+    FINAL,
+    FREE,
+    FREE_GOLD,
+    PIECES,
+    REPORT,
+    REPORT_PAGE,
+    TEST,
+    TEXT,
+    TRANSLATED_PIECES,
+)
 
 if TYPE_CHECKING:
     from alignlens.results.manifest import Manifest
@@ -23,7 +35,8 @@ class ReportPlan:
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
         tables = (self.plan.path(REPORT, file=name) for name in names)
         figures = [*self.curves(), *self.heatmaps()]
-        return [self.plan.path(REPORT_PAGE), *tables, *self.model_tables(), *self.method_tables(), *figures]
+        pages = (self.plan.path(place) for place in (REPORT_PAGE, BROWSER))
+        return [*pages, *tables, *self.model_tables(), *self.method_tables(), *figures]
 
     def manifest(self) -> Manifest:
         """Returns the manifest of the report."""
@@ -40,7 +53,22 @@ class ReportPlan:
         trained = [*self.plan.models(), *self.plan.translations()]
         aligned = [*self.plan.metrics(), *self.plan.links()]
         studied = [*self.plan.calibration.compared(), *self.plan.studies.summaries()]
-        return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *studied]
+        return [*self.plan.prepared(), *texts, *aligned, *trained, *attributed, *self._looked_at(), *studied]
+
+    def _looked_at(self) -> list[str]:
+        """Returns what the sentences are shown with: of the first seed of every model its scores, and their text."""
+        shared = {model.name for model in self.plan.settings.models}
+        found: list[str] = []
+        for run in self.plan.attribution.runs():
+            first = run.model in shared and run.seed == self.plan.planned(run.model).seeds[0]
+            if not first or (run.weights, run.split) != (FINAL, TEST) or not self.plan.attribution.is_scored(run):
+                continue
+            for direction in self.plan.trained_directions(run.dataset, run.model):
+                names = {**run._asdict(), "direction": direction}
+                source, target = (self.plan.given(PIECES, place, **names) for place in (0, 1))
+                own = [self.plan.path(place, **names) for place in (TRANSLATED_PIECES, FREE_GOLD)]
+                found += [self.plan.path(ATTRIBUTED, **names), source, *(own if run.decoding == FREE else [target])]
+        return list(dict.fromkeys(found))
 
     def model_tables(self) -> list[str]:
         """Returns the tables of models; none where there are none."""

@@ -1,5 +1,10 @@
 "use strict";
 (function () {
+  document.getElementById("theme")?.addEventListener("click", () => {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  });
   // Tables: a click on a heading sorts by it; numbers first, words for missing values always last.
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];

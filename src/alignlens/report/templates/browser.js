@@ -1,194 +1,297 @@
-"use strict";
+// The page: what is chosen, the list of sentences, two panels. Everything chosen is in the address behind the #.
 (function () {
-  document.getElementById("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-  });
+  const $ = (id) => document.getElementById(id), { make, shown } = Grid;
+  const PANELS = ["a", "b"], VIEWS = ["pieces", "words"];
+  const state = { set: 0, direction: 0, sentence: 0, view: "pieces", panels: [], order: [] };
+  const current = () => Data.sets[state.set];
+  const direction = () => current().directions[state.direction];
+  const modelOf = (panel) => direction().models.find((model) => model.who === panel.who && model.decoding === panel.decoding);
+  const methodOf = (panel) => modelOf(panel)?.methods.find((method) => method.method === panel.method);
+  const textOf = (panel) => current().texts[(panel && modelOf(panel) ? modelOf(panel) : direction()).text];
+  const alignerOf = (panel) => current().aligners.findIndex((each) => each.who === panel.who && each.links === panel.links);
+  const active = () => state.panels.filter(Boolean);
+  const EXTRACTIONS = { ding: "best piece (Ding)", kobayashi: "sums over words (Kobayashi)" };
+  let views = [], latest = 0;
 
-  const data = JSON.parse(document.getElementById("sentences").textContent);
-  if (!data.length) return;
-  const $ = (id) => document.getElementById(id);
-  const make = (tag, properties, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
-  const state = { dataset: 0, sentence: 0, shown: [], order: [] };
-  const current = () => data[state.dataset];
-  const key = (i, j) => i * 65536 + j;
+  // ---- What is chosen -------------------------------------------------------------------------------------------
 
-  function linksOf(sentence, system) {
-    const bits = sentence.has[system], links = new Set();
-    for (let k = 0; 2 * k < sentence.cells.length; k++) {
-      if ((parseInt(bits[k >> 2], 16) >> (k & 3)) & 1) links.add(key(sentence.cells[2 * k], sentence.cells[2 * k + 1]));
+  // Returns the panel that is nearest to what is wanted, or null where nobody of that name is.
+  function settled(wanted) {
+    if (!wanted) return null;
+    const mine = direction().models.filter((model) => model.who === wanted.who);
+    if (!mine.length) {
+      const aligners = current().aligners.filter((each) => each.who === wanted.who);
+      const found = aligners.find((each) => each.links === wanted.links) ?? aligners[0];
+      return found ? { who: found.who, links: found.links } : null;
     }
-    return links;
-  }
-  function pairs(flat) {
-    const links = new Set();
-    for (let k = 0; k < flat.length; k += 2) links.add(key(flat[k], flat[k + 1]));
-    return links;
-  }
-  function scores(links, sure, possible) {
-    let inSure = 0, inPossible = 0;
-    for (const link of links) { inSure += sure.has(link); inPossible += possible.has(link); }
-    const percent = (part, whole) => (whole ? (100 * part) / whole : NaN);
-    return {
-      aer: 100 - percent(inSure + inPossible, links.size + sure.size),
-      precision: percent(inPossible, links.size), recall: percent(inSure, sure.size), count: links.size,
-    };
-  }
-  const shownNumber = (value) => (Number.isNaN(value) ? "undefined" : value.toFixed(1));
-
-  // What the list sorts by, over the systems on show.
-  function measure(sentence) {
-    const sure = pairs(sentence.sure), possible = pairs(sentence.possible);
-    const all = state.shown.map((system) => linksOf(sentence, system));
-    const rates = all.map((links) => scores(links, sure, possible).aer).filter((rate) => !Number.isNaN(rate));
-    const union = new Set(all.flatMap((links) => Array.from(links)));
-    const total = all.reduce((sum, links) => sum + links.size, 0);
-    return {
-      aer: rates.length ? rates.reduce((a, b) => a + b, 0) / rates.length : NaN,
-      apart: union.size ? 1 - total / (all.length * union.size) : 0,
-      length: sentence.source.length + sentence.target.length,
-    };
+    const model = mine.find((each) => each.decoding === wanted.decoding) ?? mine[0];
+    const name = (wanted.method ?? "").split(",")[0];
+    const method = model.methods.find((each) => each.method === wanted.method) ??
+      model.methods.find((each) => each.name === name) ?? model.methods[0];
+    const links = wanted.links in EXTRACTIONS ? wanted.links : "ding";
+    return { who: model.who, decoding: model.decoding, method: method.method, links };
   }
 
-  function fillList(keep) {
-    const wanted = $("filter").value.toLowerCase(), by = $("sort").value;
-    const rows = current().sentences.map((sentence, index) => ({ index, sentence, ...measure(sentence) }));
-    const found = rows.filter(({ sentence }) =>
-      !wanted || (sentence.source.join(" ") + " " + sentence.target.join(" ")).toLowerCase().includes(wanted));
-    const low = (value) => (Number.isNaN(value) ? -1 : value);
-    if (by === "aer") found.sort((a, b) => low(b.aer) - low(a.aer) || a.index - b.index);
-    if (by === "apart") found.sort((a, b) => b.apart - a.apart || a.index - b.index);
-    if (by === "length") found.sort((a, b) => a.length - b.length || a.index - b.index);
-    state.order = found.map((row) => row.index);
-    $("list").replaceChildren(...found.map((row) => {
-      const bar = make("i", {});
-      bar.style.width = `${by === "apart" ? 100 * row.apart : low(row.aer)}%`;
-      const item = make("li", { role: "option", onclick: () => select(row.index) },
-        make("small", {}, make("span", { textContent: `${row.index + 1}` }),
-          make("span", { textContent: `AER ${shownNumber(row.aer)} · apart ${(100 * row.apart).toFixed(0)} %` })),
-        make("span", { textContent: row.sentence.source.join(" "), dir: "auto" }), bar);
+  // Returns the setting of a method that has one value and otherwise differs least.
+  function nearest(model, method, name, value) {
+    const fitting = model.methods.filter((each) => each.name === method.name && each.parameters[name] === value);
+    const alike = (each) => Object.keys(each.parameters).filter((k) => each.parameters[k] === method.parameters[k]).length;
+    return fitting.reduce((best, each) => (alike(each) > alike(best) ? each : best));
+  }
+
+  function written(panel) { return panel ? [panel.who, panel.decoding ?? "", panel.method ?? "", panel.links].join("|") : ""; }
+  function read(text) {
+    const [who, decoding, method, links] = (text ?? "").split("|");
+    return who ? { who, decoding, method, links } : null;
+  }
+
+  function address() {
+    const told = new URLSearchParams({ data: current().name, direction: direction().name,
+      sentence: current().numbers[state.sentence] + 1, view: state.view, sort: $("sort").value });
+    if ($("filter").value) told.set("find", $("filter").value);
+    PANELS.forEach((name, place) => told.set(name, written(state.panels[place])));
+    return `#${told}`;
+  }
+  function remember() {
+    if (location.hash !== address()) location.replace(address());
+    $("link").href = address();
+  }
+
+  function restore() {
+    const told = new URLSearchParams(location.hash.slice(1));
+    state.set = Math.max(0, Data.sets.findIndex((set) => set.name === told.get("data")));
+    state.direction = Math.max(0, current().directions.findIndex((each) => each.name === told.get("direction")));
+    state.view = VIEWS.includes(told.get("view")) ? told.get("view") : "pieces";
+    if (Array.from($("sort").options).some((option) => option.value === told.get("sort"))) $("sort").value = told.get("sort");
+    $("filter").value = told.get("find") ?? "";
+    state.panels = PANELS.map((name, place) => {
+      const nothing = place > 0 && told.get(name) === "";
+      return nothing ? null : settled(read(told.get(name))) ?? settled(direction().start[place]);
+    });
+    state.sentence = current().numbers.indexOf(Number(told.get("sentence")) - 1);
+    show(state.sentence >= 0);
+  }
+
+  // ---- The list of sentences ------------------------------------------------------------------------------------
+
+  // What the panels make of every sentence; sentences that are different texts cannot be compared.
+  async function measured() {
+    const set = current(), comparable = active().length > 1 && active().every((panel) => textOf(panel) === textOf(active()[0]) ||
+      active().every((each) => (modelOf(each)?.decoding ?? "forced") === "forced"));
+    const scores = await Promise.all(state.panels.map((panel) => {
+      const method = panel && methodOf(panel);
+      return method ? Data.scoresOf(set, modelOf(panel), method) : null;
+    }));
+    return set.numbers.map((number, k) => {
+      const found = state.panels.map((panel, place) => {
+        if (!panel) return null;
+        const sentence = textOf(panel)[k], mine = scores[place] && scores[place][k];
+        const links = mine ? Data.linksOfScores(sentence, mine, panel.links)
+          : Data.linksOfAligner(set.aligned[k], alignerOf(panel), direction().reverse);
+        return { panel, sentence, links, scores: mine, extraction: panel.links, ...Data.measures(links, sentence),
+          share: mine && mine.prefix ? Data.meanShare(mine.shares) : NaN };
+      });
+      const present = found.filter(Boolean), main = present[0]?.sentence ?? textOf(null)[k];
+      return { index: k, number, found, main, aer: Data.mean(present.map((each) => each.aer)),
+        apart: comparable ? Data.apart(present[0].links, present[1].links) : NaN,
+        share: present.map((each) => each.share).find((share) => !Number.isNaN(share)) ?? NaN,
+        length: main.source.words.length + main.target.words.length };
+    });
+  }
+
+  const percent = (value) => (Number.isNaN(value) ? "–" : `${value.toFixed(0)} %`);
+  const order = {
+    apart: (row) => -row.apart, aer: (row) => -row.aer, share: (row) => row.share, length: (row) => row.length,
+    number: (row) => row.number,
+  };
+
+  function fillList() {
+    const wanted = $("filter").value.toLowerCase(), by = order[$("sort").value];
+    const rank = (row) => (Number.isNaN(by(row)) ? Infinity : by(row));
+    const said = (row) => row.found.filter(Boolean).concat({ sentence: row.main })
+      .flatMap(({ sentence }) => [sentence.source.words.join(" "), sentence.target.words.join(" ")]).join("\n").toLowerCase();
+    const rows = views.filter((row) => said(row).includes(wanted))
+      .sort((x, y) => (rank(x) === rank(y) ? x.number - y.number : rank(x) - rank(y)));
+    state.order = rows.map((row) => row.index);
+    $("list").replaceChildren(...rows.map((row) => {
+      const told = [`AER ${percent(row.aer)}`, `apart ${percent(100 * row.apart)}`];
+      if (!Number.isNaN(row.share)) told.push(`source ${percent(100 * row.share)}`);
+      const item = make("li", { role: "option", id: `sentence-${row.index}`, onclick: () => choose(row.index) },
+        make("small", {}, make("span", { textContent: row.number + 1 }), make("span", { textContent: told.join(" · ") })),
+        make("span", { textContent: row.main.source.words.join(" "), dir: "auto" }));
       item.dataset.index = row.index;
       return item;
     }));
-    $("count").textContent = `${found.length} of ${current().total} sentences`;
-    if (!keep && found.length) select(found[0].index); else mark();
+    $("count").textContent = `${rows.length} of ${current().numbers.length} sentences here`;
   }
 
   function mark() {
-    for (const item of $("list").children) {
+    const list = $("list");
+    for (const item of list.children) {
       const chosen = Number(item.dataset.index) === state.sentence;
       item.setAttribute("aria-selected", chosen);
-      if (chosen) {
-        const list = $("list"), top = item.offsetTop - list.offsetTop;
-        if (top < list.scrollTop || top + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - 80;
+      if (!chosen) continue;
+      list.setAttribute("aria-activedescendant", item.id);
+      const top = item.offsetTop - list.offsetTop;
+      if (top < list.scrollTop || top + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - 80;
+    }
+  }
+
+  // ---- Panels ---------------------------------------------------------------------------------------------------
+
+  function select(name, label, options, value, onchange) {
+    const box = make("select", { name, onchange: () => onchange(box.value) });
+    box.append(...options);
+    box.value = value;
+    return make("label", {}, `${label} `, box);
+  }
+  const option = (value, text = value) => make("option", { value, textContent: text });
+
+  function controls(place) {
+    const panel = state.panels[place], set = current(), model = panel && modelOf(panel), method = panel && methodOf(panel);
+    const change = (wanted) => { state.panels[place] = settled(wanted); show(true); };
+    const everyone = [
+      ...(place ? [option("", "nothing")] : []),
+      ...[["models", direction().models], ["word aligners", set.aligners]].filter(([, list]) => list.length)
+        .map(([label, list]) => {
+          const group = make("optgroup", { label });
+          group.append(...Array.from(new Set(list.map((each) => each.who)), (who) => option(who)));
+          return group;
+        }),
+    ];
+    const found = [select("who", "Model", everyone, panel ? panel.who : "", (who) => change(who ? { ...panel, who } : null))];
+    if (model) {
+      const decodings = direction().models.filter((each) => each.who === panel.who).map((each) => each.decoding);
+      const told = { forced: "reference", free: "own translation" };
+      found.push(select("decoding", "Target", decodings.map((each) => option(each, told[each])), panel.decoding,
+        (decoding) => change({ ...panel, decoding })));
+      const names = [...new Set(model.methods.map((each) => each.name))];
+      found.push(select("method", "Method", names.map((name) => option(name)), method.name,
+        (name) => change({ ...panel, method: model.methods.find((each) => each.name === name).method })));
+      const alike = model.methods.filter((each) => each.name === method.name);
+      for (const name of Object.keys(method.parameters)) {
+        const values = [...new Set(alike.map((each) => each.parameters[name]))];
+        found.push(select(name, name, values.map((value) => option(value)), method.parameters[name],
+          (value) => change({ ...panel, method: nearest(model, method, name, value).method })));
       }
+      found.push(select("links", "Links", Object.entries(EXTRACTIONS).map(([each, text]) => option(each, text)), panel.links,
+        (links) => change({ ...panel, links })));
+    } else if (panel) {
+      const mine = set.aligners.filter((each) => each.who === panel.who);
+      found.push(select("links", "Links", mine.map((each) => option(each.links)), panel.links, (links) => change({ ...panel, links })));
     }
+    return make("div", { className: "panel-head" }, ...found);
   }
 
-  function select(index) { state.sentence = index; mark(); draw(); }
-
-  function words(id, language, list) {
-    $(id).replaceChildren(make("b", { textContent: language }),
-      ...list.flatMap((word) => [make("span", { textContent: word }), " "]));
+  function overall(panel) {
+    const method = methodOf(panel), aer = method ? method.aer[panel.links] : current().aligners[alignerOf(panel)].aer;
+    return typeof aer === "number" ? `all sentences AER ${aer.toFixed(1)}` : "all sentences: no AER";
   }
 
-  function point(i, j) {
-    const sentence = current().sentences[state.sentence];
-    for (const [id, index] of [["source-words", i], ["target-words", j]]) {
-      $(id).querySelectorAll("span").forEach((span, k) => { span.innerHTML = ""; span.textContent = sentence[id.slice(0, 6)][k];
-        if (k === index) span.replaceChildren(make("mark", { textContent: span.textContent })); });
-    }
-    for (const cell of document.querySelectorAll("#panels .grid td, #panels .grid th")) {
-      const row = cell.dataset.i === String(i), column = cell.dataset.j === String(j);
-      cell.classList.toggle("cross", i !== null && (row || column));
-    }
-    if (i === null) { $("status").textContent = "Point at a cell to see who links these words."; return; }
-    const link = key(i, j), total = current().systems.length;
-    const gold = pairs(sentence.sure).has(link) ? "sure" : pairs(sentence.possible).has(link) ? "possible" : "not in gold";
-    let count = 0;
-    for (let system = 0; system < total; system++) count += linksOf(sentence, system).has(link);
-    $("status").textContent =
-      `${sentence.source[i]} (${i}) – ${sentence.target[j]} (${j}): ${gold}; linked by ${count} of ${total} systems`;
-  }
-
-  function grid(sentence, links, sure, possible) {
-    const head = make("tr", {}, make("th", {}), ...sentence.target.map((word, j) => {
-      const heading = make("th", { scope: "col" }, make("span", { textContent: word }));
-      heading.dataset.j = j;
-      return heading;
-    }));
-    const rows = sentence.source.map((word, i) => {
-      const heading = make("th", { scope: "row", textContent: word });
-      heading.dataset.i = i;
-      return make("tr", {}, heading, ...sentence.target.map((_, j) => {
-        const link = key(i, j), known = possible.has(link) || sure.has(link);
-        const classes = [sure.has(link) ? "sure" : known ? "possible" : "", links.has(link) ? (known ? "right" : "wrong") : ""];
-        const cell = make("td", { className: classes.join(" ").trim(), onmouseenter: () => point(i, j) }, make("div", {}));
-        cell.dataset.i = i; cell.dataset.j = j;
-        return cell;
-      }));
-    });
-    return make("table", { className: "grid", onmouseleave: () => point(null, null) },
-      make("thead", {}, head), make("tbody", {}, ...rows));
-  }
-
-  function chooser(place) {
-    const box = make("select", { ariaLabel: "system", onchange: () => { state.shown[place] = Number(box.value); fillList(true); draw(); } });
-    const groups = new Map();
-    current().systems.forEach((system, index) => {
-      if (!groups.has(system.run)) groups.set(system.run, make("optgroup", { label: system.run }));
-      groups.get(system.run).append(make("option", { value: index, textContent: `${system.run} · ${system.links}` }));
-    });
-    box.append(...groups.values());
-    box.value = state.shown[place];
-    return box;
+  function words(view) {
+    return ["source", "target"].map((side, place) => make("p", { className: "sentence" },
+      make("b", { textContent: direction().languages[place] }),
+      ...view.sentence[side].words.flatMap((word, k) => {
+        const made = make("span", { textContent: word, dir: "auto" });
+        made.dataset.side = side; made.dataset.word = k;
+        return [made, " "];
+      })));
   }
 
   function draw() {
-    const sentence = current().sentences[state.sentence];
-    const sure = pairs(sentence.sure), possible = pairs(sentence.possible);
-    words("source-words", current().languages[0], sentence.source);
-    words("target-words", current().languages[1], sentence.target);
-    $("panels").replaceChildren(...state.shown.map((system, place) => {
-      const links = linksOf(sentence, system), score = scores(links, sure, possible);
-      const head = make("div", { className: "panel-head" }, chooser(place));
-      if (state.shown.length > 1) {
-        head.append(make("button", { textContent: "×", title: "remove this system",
-          onclick: () => { state.shown.splice(place, 1); fillList(true); draw(); } }));
+    const row = views[state.sentence];
+    PANELS.forEach((name, place) => {
+      const view = row && row.found[place], parts = [controls(place)];
+      if (view) {
+        const number = (value) => (Number.isNaN(value) ? "undefined" : value.toFixed(1));
+        const told = [`AER ${number(view.aer)}`, `precision ${number(view.precision)}`, `recall ${number(view.recall)}`,
+          `${view.count} links`, overall(view.panel)];
+        if (!Number.isNaN(view.share)) told.splice(4, 0, `source share ${shown(view.share)}`);
+        const status = make("p", { className: "status", role: "status", textContent: "Point at a cell." });
+        const pointed = (at) => point($(`panel-${name}`), at, status);
+        parts.push(...words(view), make("p", { className: "measures", textContent: told.join(" · ") }), status,
+          make("div", { className: "scroll-grid" }, Grid.table(view, state.view === "words", pointed)));
       }
-      const text = `AER ${shownNumber(score.aer)} · precision ${shownNumber(score.precision)} · ` +
-        `recall ${shownNumber(score.recall)} · ${score.count} links`;
-      return make("div", { className: "panel" }, head, make("p", { textContent: text }), grid(sentence, links, sure, possible));
-    }));
-    point(null, null);
+      $(`panel-${name}`).replaceChildren(...parts);
+    });
+    $("number").textContent = row ? `Test sentence ${row.number + 1}` : "No sentence";
+    mark();
+    remember();
   }
 
-  function choose(index) {
-    state.dataset = index;
-    state.shown = current().shown.slice();
-    $("add").disabled = current().systems.length === 0;
-    fillList(false);
+  function point(panel, at, status) {
+    status.textContent = at ? at.told : "Point at a cell.";
+    for (const cell of panel.querySelectorAll(".cross")) cell.classList.remove("cross");
+    if (!at) return;
+    for (const cell of panel.querySelectorAll(`td[data-part="${at.part}"], th`)) {
+      const { i, j, part } = cell.dataset;
+      if ((part === at.part && i === String(at.i)) || j === String(at.j)) cell.classList.add("cross");
+    }
   }
 
-  data.forEach((dataset, index) => $("dataset").append(make("option", { value: index, textContent: dataset.name })));
-  $("dataset").addEventListener("change", () => choose(Number($("dataset").value)));
-  $("sort").addEventListener("change", () => fillList(false));
-  $("filter").addEventListener("input", () => fillList(true));
-  $("add").addEventListener("click", () => {
-    const rest = current().systems.findIndex((_, system) => !state.shown.includes(system));
-    if (rest >= 0) { state.shown.push(rest); fillList(true); draw(); }
-  });
-  $("list").addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+  // ---- What happens ---------------------------------------------------------------------------------------------
+
+  function choose(index) { state.sentence = index; draw(); }
+  function step(by) {
+    const next = state.order[state.order.indexOf(state.sentence) + by];
+    if (next !== undefined) choose(next);
+  }
+
+  // Shows what is chosen; the sentence stays, or is the first of the list.
+  async function show(keep) {
+    const mine = ++latest;
+    $("trouble").textContent = "";
+    $("data").value = state.set;
+    $("direction").replaceChildren(...current().directions.map((each, place) => option(place, each.languages.join(" → "))));
+    $("direction").value = state.direction;
+    $("view").value = state.view;
+    try {
+      const found = await measured();
+      if (mine !== latest) return;
+      views = found;
+    } catch (error) {
+      $("trouble").textContent = typeof DecompressionStream === "undefined"
+        ? "This page needs a browser of 2023 or later." : String(error.message ?? error);
+      return;
+    }
+    fillList();
+    if (!keep || state.sentence < 0) state.sentence = state.order[0] ?? 0;
+    draw();
+    document.body.dataset.ready = mine;
+  }
+
+  function toggleView() { state.view = state.view === "words" ? "pieces" : "words"; $("view").value = state.view; draw(); }
+  function nextMethod(by) {
+    const panel = state.panels[0], model = panel && modelOf(panel);
+    if (!model) return;
+    const place = model.methods.indexOf(methodOf(panel)), count = model.methods.length;
+    state.panels[0] = { ...panel, method: model.methods[(place + by + count) % count].method };
+    show(true);
+  }
+  const keys = {
+    j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), w: toggleView,
+    m: () => nextMethod(1), M: () => nextMethod(-1), "/": () => $("filter").focus(), "?": () => $("help").showModal(),
+  };
+
+  if (!Data.sets.length) return;
+  Data.sets.forEach((set, index) => $("data").append(option(index, set.name)));
+  const restart = () => {
+    state.panels = PANELS.map((_, place) => settled(state.panels[place]) ?? settled(direction().start[place]));
+    show(false);
+  };
+  $("data").addEventListener("change", () => { state.set = Number($("data").value); state.direction = 0; restart(); });
+  $("direction").addEventListener("change", () => { state.direction = Number($("direction").value); restart(); });
+  $("view").addEventListener("change", () => { state.view = $("view").value; draw(); });
+  $("sort").addEventListener("change", () => { fillList(); if (state.order.length) choose(state.order[0]); });
+  $("filter").addEventListener("input", () => { fillList(); if (state.order.length && !state.order.includes(state.sentence)) choose(state.order[0]); else draw(); });
+  $("keys").addEventListener("click", () => $("help").showModal());
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea, dialog");
+    if (typing && event.key === "Escape") event.target.blur();
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
     event.preventDefault();
-    const next = state.order[state.order.indexOf(state.sentence) + step];
-    if (next !== undefined) select(next);
+    keys[event.key]();
   });
-  choose(0);
+  window.addEventListener("hashchange", () => { if (location.hash !== address()) restore(); });
+  restore();
 })();

@@ -83,9 +83,10 @@ def _write_tables(
     by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
     for table, drawn in zip(made, shown, strict=True):
         by_dataset[table.dataset.name].append(drawn)
-    for name, mine in by_dataset.items():
+    for dataset in results.datasets:
+        name, mine = dataset.name, by_dataset[dataset.name]
         if related := [entry for entry in correlations(heads) if entry.dataset == name]:
-            mine.append(heads_table(related))
+            mine.append(heads_table(related, dataset))
         if ours := [share for share in found if share.dataset == name]:
             mine.append(shares_table(name, ours))
     return by_dataset

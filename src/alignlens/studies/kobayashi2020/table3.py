@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignlens.results.paths import FORCED
-from alignlens.results.protocol import GROW_DIAG
 from alignlens.studies.kobayashi2020 import published
 from alignlens.studies.kobayashi2020.layers import MEAN, SELECTIONS
 from alignlens.studies.kobayashi2020.runs import ALIGNERS, GRADIENTS, KINDS, STEPS
@@ -37,7 +36,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """One row; numbers of the text and of the released run stand beside it whatever the dataset."""
+    """One row; the numbers of the text and of the released run are German-English, whatever the dataset."""
 
     group: str
     row: str
@@ -111,12 +110,11 @@ def _aligners(results: Results, dataset: ScoredDataset) -> Iterator[Line]:
     for row, (name, label) in ALIGNERS.items():
         text, _ = _printed(row, "", "")
         run = results.aligner(dataset.name, name, "offline")
-        score = run.find(GROW_DIAG) if run else None
-        ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
-        cells = [
-            Measured(direction, ours, difference=_difference(dataset, direction, ours, text))
-            for direction in dataset.directions
-        ]
+        cells = []
+        for direction in dataset.directions:
+            score = run.find(direction) if run else None
+            ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
+            cells.append(Measured(direction, ours, difference=_difference(dataset, direction, ours, text)))
         yield Line("word aligners", row, label, "", "", text, math.nan, tuple(cells))
 
 
@@ -129,8 +127,12 @@ def _printed(row: str, selection: str, step: str) -> tuple[float, float]:
 
 def _difference(dataset: ScoredDataset, direction: str, ours: Estimate, printed: float) -> float:
     """Returns ours minus print where both are about the same text."""
-    same = (dataset.published, direction) == (published.PAIR, published.DIRECTION)
-    return ours.mean - printed if same else math.nan
+    return ours.mean - printed if is_printed(dataset, direction) else math.nan
+
+
+def is_printed(dataset: ScoredDataset, direction: str) -> bool:
+    """Returns whether print has numbers of a direction of a dataset: they stand beside no other."""
+    return (dataset.published, direction) == (published.PAIR, published.DIRECTION)
 
 
 def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
@@ -148,8 +150,10 @@ def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
                     line.step,
                     line.selection,
                     cell.direction,
-                    rounded(line.text),
-                    rounded(line.released),
+                    *(
+                        rounded(value) if is_printed(table.dataset, cell.direction) else None
+                        for value in (line.text, line.released)
+                    ),
                     *(rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
                     cell.ours.seeds,
                     rounded(cell.ours.spread),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,13 @@ from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from alignlens.results.manifest import Manifest
     from alignlens.results.scores import Results
     from alignlens.studies.contract import Study
     from alignlens.studies.files import Built
+    from alignlens.studies.runs import PageRun
 
 OUTPUTS = Outputs(places=("out", "results"))
 
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
         if study.needs_gold and not results.datasets:
             raise InputError("no scores below this folder.", args.results, advice="Run the pipeline first.")
         built = study.build(results, out)
-        _write_claims(study, out, preset, built)
+        _write_claims(study, out, preset, built, _runs_behind(manifest))
         summary = _summary(study, out, results, built)
         write_json(out / "summary.json", summary)
         record.metrics({f"claims_{name.replace(' ', '_')}": count for name, count in summary["claims"].items()})
@@ -74,7 +77,22 @@ def run(args: argparse.Namespace) -> None:
     print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _told(summary))
 
 
-def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
+def _runs_behind(manifest: Manifest) -> list[PageRun]:
+    """Returns the runs whose files the study reads; a journal of no use is told and left out."""
+    from alignlens.studies.runs import PageRun
+    from alignlens.tracking.beside import records_beside
+
+    skipped: list[str] = []
+    records = records_beside(manifest.root, manifest.files, skipped)
+    for problem in skipped:
+        print(f"alignlens study: left out: {problem}", file=sys.stderr)
+    return [
+        PageRun(each.key, each.experiment, each.name, {name: str(value) for name, value in each.tags.items()})
+        for each in records
+    ]
+
+
+def _write_claims(study: Study, out: Path, preset: str, built: Built, runs: Sequence[PageRun]) -> None:
     """Writes the verdicts, and the page that has everything."""
     from alignlens.display.render import latex, markdown
     from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, comparison_records, records
@@ -87,7 +105,7 @@ def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
     write_csv(out / "comparisons.csv", COMPARISON_COLUMNS, comparison_records(built.verdicts))
     write_text(out / "claims.md", markdown(shown))
     write_text(out / "claims.tex", latex(shown))
-    page = study_page(study, preset, built.verdicts, built.sections, built.facts)
+    page = study_page(study, preset, built.verdicts, built.sections, built.facts, runs)
     write_text(out / "index.html", page)
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED
+from alignlens.studies.exhibits import deciding, exhibits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from alignlens.studies.claims import Verdict
+    from alignlens.studies.claims import Claim, Verdict
     from alignlens.studies.tables import Estimate
 
 NONE = Cell("–", muted=True)
@@ -45,7 +46,8 @@ def difference(value: float, digits: int, strong: bool) -> Cell:
 
 
 def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
-    """Returns the verdicts, one row per claim."""
+    """Returns the verdicts, one row per claim, with the way to the figures and tables that decide it."""
+    anchors = {exhibit.label: exhibit.anchor for exhibit in exhibits_of(study)}
     rows = []
     for verdict in verdicts:
         claim = verdict.claim
@@ -53,6 +55,7 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
             [
                 Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
                 Cell(claim.claim),
+                _decided(claim, anchors),
                 Cell(
                     verdict.verdict,
                     strong=verdict.verdict == REPRODUCED,
@@ -61,12 +64,12 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
                 ),
                 Cell(verdict.by_dataset or "–", muted=not verdict.by_dataset),
                 Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.details),
-                Cell(claim.published),
+                Cell(claim.published, detail=claim.where),
                 Cell(claim.pass_rule),
                 Cell(verdict.reason or "–", muted=not verdict.reason),
             ]
         )
-    header = ("id", "claim", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
+    header = ("id", "claim", "decided by", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
     notes = [
         "Cells are columns of the tables for every dataset and model; model seeds and noise seeds are averaged within "
         "a cell. A comparison is within noise if the bootstrap interval of its difference holds zero (or the number "
@@ -76,5 +79,22 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
         f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
     ]
     return Table(
-        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=8
+        f"{study}-claims",
+        "The claims of the paper, tested on the results here",
+        header,
+        rows,
+        notes,
+        labels=9,
+        anchors=[claim_anchor(verdict.claim) for verdict in verdicts],
     )
+
+
+def claim_anchor(claim: Claim) -> str:
+    """Returns the name of the place of a claim on the page."""
+    return f"claim-{claim.id}"
+
+
+def _decided(claim: Claim, anchors: Mapping[str, str]) -> Cell:
+    labels, why_none = deciding(claim.decided_by)
+    links = tuple((label, f"#{anchors[label]}") for label in labels)
+    return Cell(", ".join(labels) or "–", muted=not labels, detail=why_none, links=links)

@@ -92,7 +92,8 @@ def _bleu_notes(table: BleuTable) -> list[str]:
     told = dict.fromkeys(f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours)
     notes.append(
         "Print stands beside ours where the direction is the same; the text is another one. Gains are against our "
-        f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several seeds, of the interval."
+        f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several "
+        "seeds, of the interval."
     )
     return [*notes, f"BLEU of ours: {'; '.join(told)}."]
 

@@ -7,6 +7,7 @@ rule report:
         manifest=f"{ROOT}/report/{MANIFEST}",
     output:
         page=f"{ROOT}/report.html",
+        front=report(f"{ROOT}/index.html", caption="../report/front.rst", category="Studies"),
         tables=report(
             expand(f"{ROOT}/report/aer.{{kind}}", kind=["html", "csv", "md", "tex"]),
             caption="../report/table.rst",
@@ -31,4 +32,5 @@ rule report:
         code=code_version("alignlens.cli.report"),
     shell:
         "python -m alignlens report --results {params.root:q} --manifest {input.manifest:q}"
-        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q} 2> {log:q}"
+        " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q}"
+        " --front {output.front:q} 2> {log:q}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OUTPUTS = Outputs(files=("page",), places=("out", "results"))
+OUTPUTS = Outputs(files=("page", "front"), places=("out", "results"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--manifest", type=Path, metavar="FILE", help="the files to show (default: see below)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
+    parser.add_argument(
+        "--front", type=Path, metavar="FILE", help="the front page of all studies (default: RESULTS/index.html)"
+    )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
@@ -42,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     from alignlens.report.build import printed, read_report, write_report
+    from alignlens.report.front import write_front
 
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
@@ -59,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
         return
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
     write_report(found, args.out or manifest.root / "report", page, title, args.heatmaps)
+    write_front(args.front or manifest.root / "index.html", title, found.studies, page)
     print(f"Report: {page}")
 
 

@@ -116,6 +116,8 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
     return {
         "study": study.name,
         "title": study.title,
+        "lead": study.lead,
+        "figure": _front(study, built),
         "page": str(out / "index.html"),
         "claims": counted(built.verdicts),
         "core": counted([verdict for verdict in built.verdicts if verdict.claim.priority == "core"]),
@@ -127,6 +129,13 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
         "tables": [f"{stem}.csv" for stem in (*built.tables, "claims", "comparisons")],
         "figures": sorted(path.name for path in out.glob("*.svg")),
     }
+
+
+def _front(study: Study, built: Built) -> dict[str, str] | None:
+    """Returns the figure that stands for the study: the one it names, or else the first one drawn."""
+    drawn = [(section.label, picture) for section in built.sections for picture in section.figures]
+    found = next((picture for label, picture in drawn if label == study.front), drawn[0][1] if drawn else None)
+    return None if found is None else {"file": found.file, "caption": found.caption}
 
 
 def _told(summary: Mapping[str, Any]) -> str:

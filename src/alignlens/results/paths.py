@@ -107,3 +107,4 @@ COMPARISON = PathPattern("comparisons/{dataset}/{direction}/{comparison}.json")
 STUDY = PathPattern("{study}/{file}")
 REPORT = PathPattern("report/{file}")
 REPORT_PAGE = PathPattern("report.html")
+FRONT_PAGE = PathPattern("index.html")  # of all studies

@@ -10,8 +10,7 @@ from alignlens.studies.claims import published_rows
 
 #: What the paper has of an exhibit, as ``in_print`` says it.
 IN_PRINT = {
-    "numbers": "In print: numbers. They stand beside ours where the text is of the same languages, and below the table "
-    "elsewhere.",
+    "numbers": "In print: numbers. They stand beside ours only where the text is of the same languages.",
     "text": "In print: drawn. The few numbers that the text gives stand in the tables here and in the claims.",
     "drawn": "In print: drawn, not printed, so there are no numbers to stand beside ours.",
     "no": "Not in the paper.",

@@ -1,6 +1,6 @@
 """The runs behind the numbers of a page: which of them belong to an exhibit, and how they are shown.
 
-A filter is the name of an experiment, then tags with their values: ``attribution decoding=forced split=test,dev``. A
+A filter is the name of an experiment, then tags with their values: ``attribution decoding=forced split=test|dev``. A
 value may end in ``*``.
 """
 
@@ -46,7 +46,7 @@ def parsed(wanted: str) -> tuple[str, dict[str, list[str]]]:
     # Names of experiments may have spaces; conditions have none.
     words = wanted.split(" ")
     pairs = [word.split("=", 1) for word in words if "=" in word]
-    return " ".join(word for word in words if "=" not in word), {name: value.split(",") for name, value in pairs}
+    return " ".join(word for word in words if "=" not in word), {name: value.split("|") for name, value in pairs}
 
 
 def runs_of(wanted: Sequence[str], runs: Iterable[PageRun]) -> list[PageRun]:

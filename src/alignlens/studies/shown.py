@@ -10,7 +10,7 @@ from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, U
 from alignlens.studies.exhibits import deciding, exhibits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from alignlens.studies.claims import Claim, Verdict
     from alignlens.studies.tables import Estimate
@@ -51,11 +51,13 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
     rows = []
     for verdict in verdicts:
         claim = verdict.claim
+        labels, why_none = deciding(claim.decided_by)
+        links = tuple((label, f"#{anchors[label]}") for label in labels)
         rows.append(
             [
                 Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
                 Cell(claim.claim),
-                _decided(claim, anchors),
+                Cell(", ".join(labels) or "–", muted=not labels, links=links),
                 Cell(
                     verdict.verdict,
                     strong=verdict.verdict == REPRODUCED,
@@ -66,7 +68,7 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
                 Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.details),
                 Cell(claim.published, detail=claim.where),
                 Cell(claim.pass_rule),
-                Cell(verdict.reason or "–", muted=not verdict.reason),
+                Cell(verdict.reason or why_none or "–", muted=not (verdict.reason or why_none)),
             ]
         )
     header = ("id", "claim", "decided by", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
@@ -92,9 +94,3 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
 def claim_anchor(claim: Claim) -> str:
     """Returns the name of the place of a claim on the page."""
     return f"claim-{claim.id}"
-
-
-def _decided(claim: Claim, anchors: Mapping[str, str]) -> Cell:
-    labels, why_none = deciding(claim.decided_by)
-    links = tuple((label, f"#{anchors[label]}") for label in labels)
-    return Cell(", ".join(labels) or "–", muted=not labels, detail=why_none, links=links)

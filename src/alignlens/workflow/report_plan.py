@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignlens.results.paths import REPORT, REPORT_PAGE, TEST, TEXT
+from alignlens.results.paths import FRONT_PAGE, REPORT, REPORT_PAGE, TEST, TEXT
 
 if TYPE_CHECKING:
     from alignlens.results.manifest import Manifest
@@ -23,7 +23,8 @@ class ReportPlan:
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
         tables = (self.plan.path(REPORT, file=name) for name in names)
         figures = [*self.curves(), *self.heatmaps()]
-        return [self.plan.path(REPORT_PAGE), *tables, *self.model_tables(), *self.method_tables(), *figures]
+        pages = [self.plan.path(REPORT_PAGE), self.plan.path(FRONT_PAGE)]
+        return [*pages, *tables, *self.model_tables(), *self.method_tables(), *figures]
 
     def manifest(self) -> Manifest:
         """Returns what the report may read."""

@@ -14,7 +14,7 @@ from alignlens.studies.claims import REPRODUCED, Finding, claims_of, verdict_of
 from alignlens.studies.exhibits import IN_PRINT, deciding, exhibits_of
 from alignlens.studies.page import Section, study_page
 from alignlens.studies.registry import studies, study_of
-from alignlens.studies.runs import KEY_TAG, PageRun, parsed, runs_of
+from alignlens.studies.runs import KEY_TAG, PageRun, filter_of, linked, parsed, runs_of
 from alignlens.tracking.beside import records_beside
 from alignlens.tracking.experiments import EXPERIMENTS
 from alignlens.tracking.journal import Journal
@@ -95,6 +95,17 @@ def test_an_exhibit_names_its_runs_and_the_page_lists_them_all() -> None:
     assert f"tags.`{KEY}` = &#39;KEY&#39;" in page or f"tags.`{KEY}` = 'KEY'" in page
     assert "free &lt;b&gt;" in page
     assert "free <b>" not in page
+
+
+def test_a_number_leads_to_its_run_and_names_all_of_them() -> None:
+    runs = [PageRun(str(seed) * 16, "attribution", "", {"seed": str(seed), "method": "attention"}) for seed in (1, 2)]
+    wanted = (filter_of("attribution", method="attention|norms"),)
+    cells = [Cell("45.0", 45.0, detail="2 runs", source=wanted), Cell("not run", source=wanted), Cell("46.0", 46.0)]
+    (row,) = linked(Table("t", "t", ("a", "b", "c"), [cells]), runs).rows
+    assert row[0].links == (("45.0", f"#run-{'1' * 16}"),)
+    assert row[0].detail == f"2 runs: runs {'1' * 16}, {'2' * 16}"
+    assert row[1:] == cells[1:]
+    assert linked(Table("t", "t", ("a", "b", "c"), [cells]), runs[:0]).rows == [cells]
 
 
 def test_filters_of_runs() -> None:

@@ -253,6 +253,14 @@ def test_logs_and_benchmarks_are_kept(finished: Workspace) -> None:
     assert "train,tiny/xb-xa/transformer/1" in runtime
 
 
+_LINKED = {
+    "ding2019": ("table-1", "table-2", "table-3", "variants"),
+    "kobayashi2020": ("table-3",),
+    "snell2021": ("table-2", "table-3", "table-5", "table-7"),
+    "lu2021": ("table-4",),
+}
+
+
 def test_every_link_of_a_study_page_leads_somewhere(finished: Workspace, finished_runs: list[Run]) -> None:
     known = {run["key"] for run in finished_runs}
     for study in studies():
@@ -267,6 +275,12 @@ def test_every_link_of_a_study_page_leads_somewhere(finished: Workspace, finishe
         for anchor, content in re.findall(r'<section id="([^"]+)">(.*?)</section>', page, flags=re.DOTALL):
             if anchor in exhibits and "<img" in content:
                 assert "behind these numbers" in content, f"{study} {anchor}: no run of {exhibits[anchor].runs}"
+            # A number of ours in the tables of error rates, agreement and BLEU leads to its run.
+            if anchor in _LINKED.get(study, ()):
+                assert re.search(r'<td class="number[^>]*><a href="#run-[0-9a-f]{16}">[-+\d.]', content), (
+                    study,
+                    anchor,
+                )
 
 
 def test_the_front_page_leads_to_every_study(finished: Workspace) -> None:

@@ -10,6 +10,7 @@ from alignlens.cli.paths import Outputs
 from alignlens.errors import ConfigError, InputError
 from alignlens.io.limits import HEATMAPS
 from alignlens.results.manifest import Manifest
+from alignlens.results.paths import FRONT_PAGE
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="for tables and figures (default: RESULTS/report)")
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
     parser.add_argument(
-        "--front", type=Path, metavar="FILE", help="the front page of all studies (default: RESULTS/index.html)"
+        "--front", type=Path, metavar="FILE", help="the front page of all studies (default: index.html beside the page)"
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
@@ -61,9 +62,12 @@ def run(args: argparse.Namespace) -> None:
     if args.print:
         print("\n".join(printed(found, page)))
         return
+    front = args.front or page.parent / FRONT_PAGE.pattern
+    if front == page:
+        raise ConfigError(f"--page {page}: the front page of all studies has this name; name another by --front")
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
     write_report(found, args.out or manifest.root / "report", page, title, args.heatmaps)
-    write_front(args.front or manifest.root / "index.html", title, found.studies, page)
+    write_front(front, title, found.studies, page)
     print(f"Report: {page}")
 
 

@@ -79,6 +79,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _runs_behind(manifest: Manifest) -> list[PageRun]:
     """Returns the runs whose files the study reads; a journal of no use is told and left out."""
+    from alignlens.results.reader import without_noise_seed
     from alignlens.studies.runs import PageRun
     from alignlens.tracking.beside import records_beside
 
@@ -86,10 +87,13 @@ def _runs_behind(manifest: Manifest) -> list[PageRun]:
     records = records_beside(manifest.root, manifest.files, skipped)
     for problem in skipped:
         print(f"alignlens study: left out: {problem}", file=sys.stderr)
-    return [
-        PageRun(each.key, each.experiment, each.name, {name: str(value) for name, value in each.tags.items()})
-        for each in records
-    ]
+    found = []
+    for each in records:
+        tags = {name: str(value) for name, value in each.tags.items()}
+        # A number of a table is a mean over the seeds of the noise.
+        tags |= {"method": without_noise_seed(tags["method"])} if "method" in tags else {}
+        found.append(PageRun(each.key, each.experiment, each.name, tags))
+    return found
 
 
 def _write_claims(study: Study, out: Path, preset: str, built: Built, runs: Sequence[PageRun]) -> None:

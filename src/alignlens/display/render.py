@@ -22,6 +22,8 @@ class Cell:
     detail: str = ""
     links: tuple[tuple[str, str], ...] = ()
     """Texts and the addresses that they lead to, instead of ``text`` where there are links: on pages."""
+    source: tuple[str, ...] = ()
+    """Filters of the runs that the number comes from, for pages that know runs."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from alignlens.display.pages import embedded_figures, page
 from alignlens.display.render import html
 from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, UNDECIDED, counted
 from alignlens.studies.exhibits import IN_PRINT, deciding, exhibits_of
-from alignlens.studies.runs import KEY_TAG, runs_of, runs_table
+from alignlens.studies.runs import KEY_TAG, linked, runs_of, runs_table
 from alignlens.studies.shown import claim_anchor, claims_table
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _exhibit(
             for verdict in verdicts
             if exhibit.label in deciding(verdict.claim.decided_by)[0]
         ],
-        "tables": [html(table) for table in section.tables],
+        "tables": [html(linked(table, runs)) for table in section.tables],
         "figures": embedded_figures(section.figures, "Figure"),
         "missing": "" if shown else exhibit.absent or "nothing was measured",
         "runs": runs_of(exhibit.runs, runs) if shown else [],

@@ -6,7 +6,7 @@ value may end in ``*``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,26 @@ def parsed(wanted: str) -> tuple[str, dict[str, list[str]]]:
 def runs_of(wanted: Sequence[str], runs: Iterable[PageRun]) -> list[PageRun]:
     """Returns the runs that fit any of several filters."""
     return [run for run in runs if any(run.fits(each) for each in wanted)]
+
+
+def filter_of(experiment: str, **tags: str) -> str:
+    """Returns the filter of an experiment's runs with these tags."""
+    return " ".join([experiment, *(f"{name}={value}" for name, value in tags.items())])
+
+
+def linked(table: Table, runs: Sequence[PageRun]) -> Table:
+    """Returns a table whose numbers lead to the run that they come from, the first of several, and name them all."""
+    return replace(table, rows=[[_linked(cell, runs) for cell in row] for row in table.rows])
+
+
+def _linked(cell: Cell, runs: Sequence[PageRun]) -> Cell:
+    found = runs_of(cell.source, runs) if cell.number is not None else []
+    if not found:
+        return cell
+    keys = f"run{'s' if len(found) > 1 else ''} {', '.join(run.key for run in found)}"
+    return replace(
+        cell, links=((cell.text, f"#{found[0].anchor}"),), detail=f"{cell.detail}: {keys}" if cell.detail else keys
+    )
 
 
 def runs_table(study: str, runs: Sequence[PageRun]) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,8 @@ def _row(line: Line, shown: Table3) -> list[Cell]:
     for cell in line.cells:
         compared = is_printed(shown.dataset, cell.direction)
         row += [_printed(line.text), _printed(line.released)] if compared else []
-        row += [measured(cell.ours, 1), interval(cell.ours, 1), _layers(cell)]
+        ours = replace(measured(cell.ours, 1), source=(cell.source,))
+        row += [ours, interval(cell.ours, 1), _layers(cell)]
         if compared:
             agrees = cell.ours.low <= cell.ours.mean - cell.difference <= cell.ours.high
             row.append(difference(cell.difference, 1, strong=agrees))

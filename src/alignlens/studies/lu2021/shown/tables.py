@@ -11,6 +11,7 @@ from alignlens.studies.lu2021 import published
 from alignlens.studies.lu2021.evidence import SYSTEMS
 from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
 from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, bin_estimates, looked_into, short
+from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from alignlens.studies.lu2021.alignments import LayerLine
     from alignlens.studies.lu2021.evidence import Evidence
     from alignlens.studies.lu2021.published import PrintedBleu
-    from alignlens.studies.lu2021.readings import Compared
+    from alignlens.studies.lu2021.readings import Bitext, Compared
     from alignlens.studies.lu2021.tables import BleuTable, EntropyCell
     from alignlens.studies.tables import Estimate
 
@@ -66,7 +67,7 @@ def bleu_table(table: BleuTable, level: float) -> Table:
             row.append(NONE if each is None else Cell(_in_print(each), each.value))
         for test_set in table.test_sets:
             cell = table.cell(system, test_set)
-            row += [NONE] * 5 if cell is None else _scored(cell.scored)
+            row += [NONE] * 5 if cell is None else _scored(cell.scored, test_set)
         rows.append(row)
     caption = f"Table {table.number}: BLEU, {_SUBJECTS[table.number]}"
     return Table(f"lu2021-{table.number}", caption, tuple(header), rows, _bleu_notes(table), wraps=True)
@@ -98,9 +99,12 @@ def _bleu_notes(table: BleuTable) -> list[str]:
     return [*notes, f"BLEU of ours: {'; '.join(told)}."]
 
 
-def _scored(scored: Compared) -> list[Cell]:
+def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
     """Returns BLEU with its interval, and the gain with interval and p-values."""
-    shown = [Cell(f"{scored.bleu:.2f}", scored.bleu, detail=_runs(scored.seeds)), _limits(scored.low, scored.high, 2)]
+    place = {"dataset": test_set.dataset, "direction": test_set.direction}
+    source = tuple(filter_of("bleu", **place, **{name: scored.model}) for name in ("system", "model"))
+    bleu = Cell(f"{scored.bleu:.2f}", scored.bleu, detail=_runs(scored.seeds), source=source)
+    shown = [bleu, _limits(scored.low, scored.high, 2)]
     if math.isnan(scored.difference):
         return [*shown, NONE, NONE, NONE]
     paired = [scored.p_bootstrap, scored.p_randomisation]

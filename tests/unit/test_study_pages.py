@@ -103,9 +103,18 @@ def test_a_number_leads_to_its_run_and_names_all_of_them() -> None:
     cells = [Cell("45.0", 45.0, detail="2 runs", source=wanted), Cell("not run", source=wanted), Cell("46.0", 46.0)]
     (row,) = linked(Table("t", "t", ("a", "b", "c"), [cells]), runs).rows
     assert row[0].links == (("45.0", f"#run-{'1' * 16}"),)
-    assert row[0].detail == f"2 runs: runs {'1' * 16}, {'2' * 16}"
+    assert row[0].detail == f"2 runs; keys {'1' * 16}, {'2' * 16}"
     assert row[1:] == cells[1:]
     assert linked(Table("t", "t", ("a", "b", "c"), [cells]), runs[:0]).rows == [cells]
+
+
+def test_numbers_that_know_their_runs_come_before_the_filter_of_their_exhibit() -> None:
+    tags = {"decoding": "forced", "extraction": "ding", "method_name": "attention"}
+    runs = [PageRun(str(seed) * 16, "attribution", "", tags | {"seed": str(seed)}) for seed in (1, 2)]
+    cells = [Cell("45.0", 45.0, source=(filter_of("attribution", seed="2"),))]
+    for row, expected in ((cells, ["2"]), ([Cell("45.0", 45.0)], ["1", "2"])):
+        page = page_of([Section("Table 1", [Table("t", "t", ("a",), [row])])], runs)
+        assert re.findall(r'<li><a href="#run-(\d)', part(page, "table-1")) == expected
 
 
 def test_filters_of_runs() -> None:

@@ -68,10 +68,9 @@ def _linked(cell: Cell, runs: Sequence[PageRun]) -> Cell:
     found = runs_of(cell.source, runs) if cell.number is not None else []
     if not found:
         return cell
-    keys = f"run{'s' if len(found) > 1 else ''} {', '.join(run.key for run in found)}"
-    return replace(
-        cell, links=((cell.text, f"#{found[0].anchor}"),), detail=f"{cell.detail}: {keys}" if cell.detail else keys
-    )
+    keys = f"key{'s' if len(found) > 1 else ''} {', '.join(run.key for run in found)}"
+    detail = "; ".join(filter(None, (cell.detail, keys)))
+    return replace(cell, links=((cell.text, f"#{found[0].anchor}"),), detail=detail)
 
 
 def runs_table(study: str, runs: Sequence[PageRun]) -> Table:

@@ -16,7 +16,7 @@ help:
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
-	@echo "make screenshot    the pictures of pages in docs/images from the demo's results, in a headless Chromium"
+	@echo "make screenshot    the pictures of docs/images from the demo's results, in a headless Chromium"
 	@echo "make format  let the formatters rewrite the code"
 	@echo "make lock    write the installed versions to requirements.lock"
 
@@ -52,6 +52,7 @@ screenshot: install
 	tests/cluster/install.sh
 	$(BIN)/python tests/cluster/screenshot.py compare
 	$(BIN)/python tests/cluster/screenshot.py sentences
+	$(BIN)/python tests/cluster/study_pictures.py
 
 # A worker per core takes one file of tests after the other, the long ones first.
 PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder

@@ -9,6 +9,7 @@ rule report:
         page=f"{ROOT}/report.html",
         # Not for Snakemake's own report, which takes folders only as a zip file.
         browser=directory(f"{ROOT}/{paths.BROWSER}"),
+        front=report(f"{ROOT}/index.html", caption="../report/front.rst", category="Studies"),
         tables=report(
             expand(f"{ROOT}/report/aer.{{kind}}", kind=["html", "csv", "md", "tex"]),
             caption="../report/table.rst",
@@ -34,4 +35,4 @@ rule report:
     shell:
         "python -m alignlens report --results {params.root:q} --manifest {input.manifest:q}"
         " --heatmaps {params.heatmaps:q} --out {params.folder:q} --page {output.page:q}"
-        " --browser {output.browser:q} 2> {log:q}"
+        " --browser {output.browser:q} --front {output.front:q} 2> {log:q}"

@@ -89,6 +89,46 @@ def test_the_page_shows_studies_and_the_way_to_them(studied: Path, tmp_path: Pat
     assert '<a href="../tiny/ding2019/index.html">' in elsewhere.read_text(encoding="utf-8")
 
 
+def test_the_front_page_has_a_bar_and_a_figure_per_study(studied: Path, tmp_path: Path) -> None:
+    path = studied / "ding2019" / "summary.json"
+    summary = json.loads(path.read_text()) | {"figure": {"file": "drawn.svg", "caption": "A drawing"}}
+    path.write_text(json.dumps(summary))
+    assert main(["report", "--results", str(studied)]) == 0
+    page = (studied / "index.html").read_text(encoding="utf-8")
+    assert "<img" not in page, "the figure is not there"
+    (studied / "ding2019" / "drawn.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    assert main(["report", "--results", str(studied), "--front", str(tmp_path / "fronts" / "all.html")]) == 0
+    page = (tmp_path / "fronts" / "all.html").read_text(encoding="utf-8")
+    assert page.count('src="data:image/svg+xml;base64,') == 1
+    assert "A drawing" in page
+    assert '<a href="../tiny/ding2019/index.html">Ding, Xu and Koehn 2019' in page
+    assert '<a href="../tiny/report.html">' in page
+    counts = {name: int(count) for count, name in re.findall(r'title="(\d+) ([^"]+)">', page)}
+    assert counts == {name: count for name, count in summary["claims"].items() if count}
+    shares = [float(share) for share in re.findall(r'style="flex: ([\d.]+)"', page)]
+    assert sum(shares) == pytest.approx(100, abs=0.1)
+
+
+def test_a_figure_is_a_file_beside_the_page_of_its_study(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = studied / "ding2019" / "summary.json"
+    summary = json.loads(path.read_text()) | {"figure": {"file": "../../secret.svg", "caption": ""}}
+    path.write_text(json.dumps(summary))
+    assert main(["report", "--results", str(studied)]) == 2
+    assert "is not the name of a file" in capsys.readouterr().err
+
+
+def test_the_front_page_of_no_study_leads_to_the_report(studied: Path) -> None:
+    for path in (studied / "ding2019").iterdir():
+        path.unlink()
+    assert main(["report", "--results", str(studied)]) == 2
+    (studied / "data" / "demo").mkdir(parents=True)
+    (studied / "data" / "demo" / "preparation.json").write_text('{"splits": {}}')
+    assert main(["report", "--results", str(studied)]) == 0
+    page = (studied / "index.html").read_text(encoding="utf-8")
+    assert "No study has run" in page
+    assert '<a href="report.html">' in page
+
+
 def test_a_report_without_studies_does_not_mention_them(studied: Path) -> None:
     for path in (studied / "ding2019").iterdir():
         path.unlink()

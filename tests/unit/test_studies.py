@@ -31,8 +31,9 @@ FREE = ("config", "docs", "tests", "README.md", "CHANGELOG.md")
 TOY = {
     "__init__.py": '"""A toy."""\n',
     "caption.rst": "A toy.\n",
-    "printed/claims.csv": "id,claim,test,pass_rule,published,print_passes,priority\n"
-    "T1,attention aligns,AER,below 50,yes,yes,core\n",
+    "printed/claims.csv": "id,claim,test,pass_rule,published,print_passes,priority,where,decided_by\n"
+    "T1,attention aligns,AER,below 50,yes,yes,core,section 1,Table 1\n",
+    "printed/exhibits.csv": "label,title,in_print,runs,absent\nTable 1,Attention,no,attribution,\n",
     "study.py": """
         from dataclasses import dataclass
 
@@ -115,7 +116,8 @@ def test_the_plan_builds_what_a_new_study_asks_for(toy: Path, project: Path) -> 
     assert plan.studies.files("toy2024")[0] == "results/mine/toy2024/index.html"
     assert set(plan.studies.files("toy2024")) <= set(plan.targets())
     assert "results/mine/attributions/demo/wide/1/final/test/forced/metrics.json" in plan.studies.inputs("toy2024")
-    assert studies()["toy2024"].printed == [str(toy / "printed" / "claims.csv")]
+    printed = [toy / "printed" / name for name in ("claims.csv", "exhibits.csv")]
+    assert studies()["toy2024"].printed == list(map(str, printed))
     assert plan.summary()["studies"] == ["toy2024"]
 
 

@@ -24,6 +24,7 @@ from alignlens.studies.kobayashi2020.heads import correlations
 from alignlens.studies.kobayashi2020.layers import BEST, LARGEST, MEAN, ON_DEV, Curve, curves, heads, layer_records
 from alignlens.studies.kobayashi2020.runs import layer_method, requests
 from alignlens.studies.kobayashi2020.shares import END, PERIOD, shares
+from alignlens.studies.kobayashi2020.shown.tables import table3 as shown_table3
 from alignlens.studies.kobayashi2020.study import Kobayashi2020Settings
 from alignlens.studies.kobayashi2020.table3 import records, tables
 from alignlens.studies.requests import Offer, OfferedDataset, OfferedModel
@@ -70,7 +71,8 @@ def write_aligner(folder: Path, name: str, aer: float) -> None:
         "pair": ["de", "en"],
         "train_pairs": 10,
         "sentences": 508,
-        "rows": [row("attention", "grow-diag-lilt", aer)],
+        # One direction is compared, never both together.
+        "rows": [row("attention", "de-en", aer), row("attention", "grow-diag-lilt", aer - 10)],
     }
     write_scored(folder / "scores" / "deen" / name / "offline" / "all" / "metrics.json", content)
 
@@ -175,6 +177,10 @@ def test_the_table_has_print_beside_ours(released: Path) -> None:
     assert found["ding_smoothgrad", "AWO", ""].cells[0].ours.mean == 36.4
     long = records([table])
     assert len(long) == 2 * len(table.lines)
+    assert {entry["print_released"] is None for entry in long if entry["direction"] == "en-de"} == {True}
+    beside = [entry for entry in long if entry["direction"] == "de-en"]
+    assert [entry["print_text"] for entry in beside if entry["row"] in ("fast_align", "giza")] == [28.4, 21.0]
+    assert shown_table3(table, results).header[3:5] == ("de-en text", "de-en released")
     assert len(layer_records(curves(results))) == 24
 
 
@@ -183,7 +189,21 @@ def test_another_text_has_no_difference(tmp_path: Path) -> None:
     results = read_results(Manifest.whole(tmp_path))
     (table,) = tables(results, curves(results))
     assert all(np.isnan(cell.difference) for line in table.lines for cell in line.cells)
-    assert next(line for line in table.lines if line.selection == BEST).released == 47.7
+    assert not any(entry["print_text"] or entry["print_released"] for entry in records([table]))
+    shown = shown_table3(table, results)
+    assert not any("text" in name or "released" in name for name in shown.header)
+    (told,) = (note for note in shown.notes if "German-English" in note)
+    assert "weights 51.9 and 81.4; norms 28.3 and 61.6" in told
+    assert "AWI: weights 29.8 and 68.5; norms 25.0 and 60.4" in told
+    assert "fast_align 28.4, GIZA++ 21.0" in told
+
+
+def test_gradients_are_compared_by_the_links_of_norms(released: Path) -> None:
+    by_words = [{**r, "aer": 20.0} if r["extraction"] == "kobayashi" else r for r in gradient_rows()]
+    write_model(released, "deen", "transformer", "forced", [*layer_rows(RELEASED), *by_words])
+    found = verdicts(released)["K12"]
+    assert found.verdict == NOT_REPRODUCED
+    assert found.numbers.endswith("21.0 < 25.4 < 20.0")
 
 
 def test_heads_whose_norm_tells_how_they_align(released: Path) -> None:

@@ -20,8 +20,10 @@ from alignlens.metrics.calibration import Calibration, CalibrationSums
 from alignlens.results.manifest import Manifest
 from alignlens.results.scores import AttributedModel, Results, Score, ScoredDataset
 from alignlens.studies.lu2021.alignments import layer_lines, read_sentence
-from alignlens.studies.lu2021.readings import Bitext, Text
+from alignlens.studies.lu2021.published import bleu
+from alignlens.studies.lu2021.readings import Bitext, BleuComparison, Compared, Text
 from alignlens.studies.lu2021.study import STUDY
+from alignlens.studies.lu2021.tables import BleuCell, BleuTable
 
 SENTENCES, LAYERS, HEADS = 24, 2, 2
 MODELS = ("lu_baseline", "lu_fixed", "lu_anneal", "lu_gate")
@@ -209,7 +211,9 @@ def test_bleu_stands_beside_print(studied: Path) -> None:
     average = rows(studied, "table3", system="baseline", test_set="AVE")
     assert average[0]["published"] == "48.24"
     table = (studied / "lu2021" / "table4.md").read_text()
-    assert re.search(r"\| gate +\| +16\.83\\\* \|", table)
+    # Print is of other languages than ours: it stands below the table, not beside ours.
+    assert "print," not in table.partition("\n\n")[2].splitlines()[0]
+    assert r"en-lv 16.26, 16.54, 16.35, 16.83\*; lv-en" in table
 
 
 def test_all_comparisons_are_listed(studied: Path) -> None:
@@ -239,7 +243,29 @@ def test_table_5_has_both_readings_and_the_check(studied: Path) -> None:
     assert len(rows(studied, "table5", model="print")) == 14
     assert {row["model"] for row in rows(studied, "table5")} == {"print", "lu_fixed", "lu_anneal", "lu_gate"}
     shown = (studied / "lu2021" / "table5.md").read_text()
-    assert re.search(r"All, in print +\| +-0\.0336 \| +-0\.0224 \|", shown)
+    assert "print," not in shown.partition("\n\n")[2].splitlines()[0]
+    assert "In print, zh-en: layer 1 +0.0203," in shown
+    assert "All -0.0336." in shown
+    assert "layer 6: 0.0084 in the first bin, 0.0324 in the last" in (studied / "lu2021" / "bins.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "directions", "beside"),
+    [
+        (4, ["en-ro", "xa-xb"], ["en-ro"]),
+        (4, ["xa-xb"], []),
+        (4, [], ["en-lv", "lv-en", "en-fi", "fi-en", "en-ro", "ro-en"]),
+        (2, ["en-de"], ["en-de"]),
+    ],
+)
+def test_print_stands_beside_ours_of_the_same_direction(number: int, directions: list[str], beside: list[str]) -> None:
+    system = Compared("lu_gate", *[1.0] * 8, 0.01, 1)
+    test_sets = [Bitext("mine", direction) for direction in directions]
+    cells = [
+        BleuCell(test_set, BleuComparison("lu", test_set, "lu_baseline", "", 10, (system,)), system)
+        for test_set in test_sets
+    ]
+    assert BleuTable(number, bleu(number), tuple(cells)).beside == beside
 
 
 def test_everything_measured_has_its_interval(studied: Path) -> None:

@@ -15,8 +15,9 @@ pytestmark = pytest.mark.workflow
 STUDY = {
     "__init__.py": '"""A toy."""\n',
     "caption.rst": "A toy.\n",
-    "printed/claims.csv": "id,claim,test,pass_rule,published,print_passes,priority\n"
-    "T1,it is so,none,any,yes,yes,core\n",
+    "printed/claims.csv": "id,claim,test,pass_rule,published,print_passes,priority,where,decided_by\n"
+    "T1,it is so,none,any,yes,yes,core,section 1,Table 1\n",
+    "printed/exhibits.csv": "label,title,in_print,runs,absent\nTable 1,Attention,no,attribution,\n",
     "study.py": """
         from alignlens.studies.contract import Study
         from alignlens.studies.requests import AttributionRequest, ModelRequest, Requests, TextRequest

@@ -21,6 +21,8 @@ from alignlens.corpora.tokens import TokenStore
 from alignlens.io.matrices import Matrices
 from alignlens.io.text import read_lines, words
 from alignlens.results.paths import DECODINGS
+from alignlens.studies.exhibits import exhibits_of
+from alignlens.studies.registry import studies
 from alignlens.subwords.spans import Segmenter, line_of
 
 pytestmark = pytest.mark.workflow
@@ -280,9 +282,49 @@ def test_logs_and_benchmarks_are_kept(finished: Workspace) -> None:
     assert "train,tiny/xb-xa/transformer/1" in runtime
 
 
+_LINKED = {
+    "ding2019": ("table-1", "table-2", "table-3", "variants"),
+    "kobayashi2020": ("table-3",),
+    "snell2021": ("table-2", "table-3", "table-5", "table-7"),
+    "lu2021": ("table-4",),
+}
+
+
+def test_every_link_of_a_study_page_leads_somewhere(finished: Workspace, finished_runs: list[Run]) -> None:
+    known = {run["key"] for run in finished_runs}
+    for study in studies():
+        page = (finished.results / study / "index.html").read_text(encoding="utf-8")
+        places = set(re.findall(r' id="([^"]+)"', page))
+        assert set(re.findall(r'href="#([^"]+)"', page)) <= places, study
+        keys = set(re.findall(r'<tr id="run-([0-9a-f]{16})">', page))
+        assert keys, study
+        assert keys <= known, study
+        exhibits = {exhibit.anchor: exhibit for exhibit in exhibits_of(study)}
+        assert exhibits.keys() <= places
+        for anchor, content in re.findall(r'<section id="([^"]+)">(.*?)</section>', page, flags=re.DOTALL):
+            if anchor in exhibits and "<img" in content:
+                assert "behind these numbers" in content, f"{study} {anchor}: no run of {exhibits[anchor].runs}"
+            # A number of ours in the tables of error rates, agreement and BLEU leads to its run.
+            if anchor in _LINKED.get(study, ()):
+                assert re.search(r'<td class="number[^>]*><a href="#run-[0-9a-f]{16}">[-+\d.]', content), (
+                    study,
+                    anchor,
+                )
+
+
+def test_the_front_page_leads_to_every_study(finished: Workspace) -> None:
+    page = (finished.results / "index.html").read_text(encoding="utf-8")
+    for name in [*(f"{study}/index.html" for study in studies()), "report.html"]:
+        assert f'href="{name}"' in page
+        assert (finished.results / name).is_file()
+    assert page.count("<img") == len(studies())
+
+
 def test_the_snakemake_report_builds(finished: Workspace) -> None:
     finished.snakemake("--report", "snakemake-report.html")
-    assert (finished.folder / "snakemake-report.html").stat().st_size > 100_000
+    text = (finished.folder / "snakemake-report.html").read_text(encoding="utf-8")
+    for name in ["index.html", *(f"{study}/index.html" for study in studies())]:
+        assert f"results/tiny/{name}" in text, name
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from alignlens.errors import ConfigError, InputError
 from alignlens.io.atomic import check_replaceable
 from alignlens.io.limits import HEATMAPS
 from alignlens.results.manifest import Manifest
-from alignlens.results.paths import BROWSER
+from alignlens.results.paths import BROWSER, FRONT_PAGE
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-OUTPUTS = Outputs(files=("page",), folders=("browser",), places=("out", "results"))
+OUTPUTS = Outputs(files=("page", "front"), folders=("browser",), places=("out", "results"))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--page", type=Path, metavar="FILE", help="the page itself (default: RESULTS/report.html)")
     parser.add_argument(
-        "--browser", type=Path, metavar="DIR", help="folder for the browser of sentences (default: browser next to the page)"
+        "--browser",
+        type=Path,
+        metavar="DIR",
+        help="folder for the browser of sentences (default: browser next to the page)",
+    )
+    parser.add_argument(
+        "--front",
+        type=Path,
+        metavar="FILE",
+        help="the front page of all studies (default: index.html next to the page)",
     )
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     parser.add_argument(
@@ -51,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     from alignlens.report.build import printed, read_report, write_report
+    from alignlens.report.front import write_front
 
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
@@ -66,12 +76,16 @@ def run(args: argparse.Namespace) -> None:
     if args.print:
         print("\n".join(printed(report, page)))
         return
+    front = args.front or page.parent / FRONT_PAGE.pattern
+    if front == page:
+        raise ConfigError(f"--page {page}: the front page of all studies has this name; name another by --front")
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
     from alignlens.report.browser import KIND
 
     browser = args.browser or page.parent / BROWSER.pattern
     check_replaceable(browser, KIND)  # before anything is written
     write_report(report, args.out or manifest.root / "report", page, browser, title, args.heatmaps)
+    write_front(front, title, report.studies, page)
     print(f"Report: {page}")
 
 

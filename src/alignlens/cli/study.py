@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,13 @@ from alignlens.tracking.journal import Journal
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from alignlens.results.manifest import Manifest
     from alignlens.results.scores import Results
     from alignlens.studies.contract import Study
     from alignlens.studies.files import Built
+    from alignlens.studies.runs import PageRun
 
 OUTPUTS = Outputs(places=("out", "results"))
 
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         if study.needs_gold and not results.datasets:
             raise InputError("no scores in this folder.", args.results, advice="Run the pipeline first.")
         built = study.build(results, out)
-        _write_claims(study, out, preset, built)
+        _write_claims(study, out, preset, built, _runs_behind(manifest))
         summary = _summary(study, out, results, built)
         write_json(out / "summary.json", summary)
         record.metrics({f"claims_{name.replace(' ', '_')}": count for name, count in summary["claims"].items()})
@@ -76,8 +79,27 @@ def run(args: argparse.Namespace) -> None:
     print(json.dumps(summary, indent=2, ensure_ascii=False) if args.json else _printed(summary))
 
 
-def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
-    """Writes the verdicts and the page."""
+def _runs_behind(manifest: Manifest) -> list[PageRun]:
+    """Returns the runs whose files the study reads; a journal of no use is told and left out."""
+    from alignlens.results.reader import without_noise_seed
+    from alignlens.studies.runs import PageRun
+    from alignlens.tracking.beside import records_beside
+
+    skipped: list[str] = []
+    records = records_beside(manifest.root, manifest.files, skipped)
+    for problem in skipped:
+        print(f"alignlens study: left out: {problem}", file=sys.stderr)
+    found = []
+    for each in records:
+        tags = {name: str(value) for name, value in each.tags.items()}
+        # A number of a table is a mean over the seeds of the noise.
+        tags |= {"method": without_noise_seed(tags["method"])} if "method" in tags else {}
+        found.append(PageRun(each.key, each.experiment, each.name, tags))
+    return found
+
+
+def _write_claims(study: Study, out: Path, preset: str, built: Built, runs: Sequence[PageRun]) -> None:
+    """Writes the verdicts, and the page that has everything."""
     from alignlens.display.render import latex, markdown
     from alignlens.studies.claims import COLUMNS, COMPARISON_COLUMNS, comparison_records, records
     from alignlens.studies.files import write_csv
@@ -89,7 +111,7 @@ def _write_claims(study: Study, out: Path, preset: str, built: Built) -> None:
     write_csv(out / "comparisons.csv", COMPARISON_COLUMNS, comparison_records(built.verdicts))
     write_text(out / "claims.md", markdown(shown))
     write_text(out / "claims.tex", latex(shown))
-    page = study_page(study, preset, built.verdicts, built.sections, built.facts)
+    page = study_page(study, preset, built.verdicts, built.sections, built.facts, runs)
     write_text(out / "index.html", page)
 
 
@@ -100,6 +122,8 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
     return {
         "study": study.name,
         "title": study.title,
+        "lead": study.lead,
+        "figure": _front(study, built),
         "page": str(out / "index.html"),
         "claims": counted(built.verdicts),
         "core": counted([verdict for verdict in built.verdicts if verdict.claim.priority == "core"]),
@@ -111,6 +135,13 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
         "tables": [f"{stem}.csv" for stem in (*built.tables, "claims", "comparisons")],
         "figures": sorted(path.name for path in out.glob("*.svg")),
     }
+
+
+def _front(study: Study, built: Built) -> dict[str, str] | None:
+    """Returns the figure that stands for the study: the one it names, or else the first one drawn."""
+    drawn = [(section.label, picture) for section in built.sections for picture in section.figures]
+    found = next((picture for label, picture in drawn if label == study.front), drawn[0][1] if drawn else None)
+    return None if found is None else {"file": found.file, "caption": found.caption}
 
 
 def _printed(summary: Mapping[str, Any]) -> str:

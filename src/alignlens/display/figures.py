@@ -20,4 +20,4 @@ def write_figure(stem: Path, drawing: Drawing, caption: str) -> Picture:
     for suffix, content in contents.items():
         with atomic_path(stem.with_name(stem.name + suffix)) as temporary:
             temporary.write_bytes(content)
-    return Picture(caption, contents[".svg"])
+    return Picture(caption, contents[".svg"], f"{stem.name}.svg")

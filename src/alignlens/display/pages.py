@@ -26,6 +26,8 @@ class Picture:
 
     caption: str
     svg: bytes
+    file: str = ""
+    """The name of the SVG file, if there is one."""
 
 
 def page(template: Path, **values: Any) -> str:

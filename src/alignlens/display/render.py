@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,10 @@ class Cell:
     strong: bool = False
     muted: bool = False
     detail: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    """Texts and the addresses that they lead to, instead of ``text`` where there are links: on pages."""
+    source: tuple[str, ...] = ()
+    """Filters of the runs that the number comes from, for pages that know runs."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,8 @@ class Table:
     labels: int = 1
     wraps: bool = False
     """Whether long headings of numbers may break."""
+    anchors: Sequence[str] = ()
+    """The name of every row's place on a page; none if nothing leads there."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -117,11 +127,12 @@ def html(table: Table) -> str:
         f'<th scope="col" class="{"label" if k < table.labels else "number"}">{escape(name)}</th>'
         for k, name in enumerate(table.header)
     )
+    anchors = [f' id="{escape(anchor)}"' for anchor in table.anchors] or [""] * len(table.rows)
     body = "\n".join(
-        ('<tr class="first">' if first else "<tr>")
+        ("<tr" + anchor + (' class="first">' if first else ">"))
         + "".join(_html_cell(cell, k < table.labels) for k, cell in enumerate(row))
         + "</tr>"
-        for row, first in zip(table.rows, _begins_group(table), strict=True)
+        for row, first, anchor in zip(table.rows, _begins_group(table), anchors, strict=True)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     kind = "table wraps" if table.wraps else "table"
@@ -148,7 +159,8 @@ def _html_cell(cell: Cell, label: bool) -> str:
         attributes += f' data-sort="{cell.number:g}"'
     if cell.detail:
         attributes += f' title="{escape(cell.detail)}"'
-    return f"<td{attributes}>{escape(cell.text)}</td>"
+    links = ", ".join(f'<a href="{escape(address)}">{escape(text)}</a>' for text, address in cell.links)
+    return f"<td{attributes}>{links or escape(cell.text)}</td>"
 
 
 def _emphasised(cell: Cell, text: str, strong: str, muted: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -48,16 +49,26 @@ class StudyDataset:
 
 
 @dataclass(frozen=True)
+class StudyFigure:
+    """The figure that stands for a study on the front page: a file beside its page."""
+
+    file: str
+    caption: str
+
+
+@dataclass(frozen=True)
 class StudySummary:
     """A study as its summary file tells it."""
 
     name: str
     title: str
+    lead: str
     page: Path
     claims: dict[str, int]
     """How many claims have which verdict."""
     datasets: tuple[StudyDataset, ...]
     intervals: tuple[str, ...]
+    figure: StudyFigure | None = None
 
 
 def summary_files(manifest: Manifest) -> list[Path]:
@@ -74,12 +85,21 @@ def read_study(path: Path) -> StudySummary:
         return StudySummary(
             name=values.text(content, "study"),
             title=values.text(content, "title"),
+            lead=values.text(content, "lead"),
             # The folder may have moved since the summary was written.
             page=path.parent / PAGE,
             claims={verdict: values.whole(claims, verdict) for verdict in VERDICTS},
             datasets=tuple(_dataset(entry) for entry in values.mappings(content, "error_rates")),
             intervals=values.texts(content, "intervals"),
+            figure=None if content["figure"] is None else _figure(values.mapping(content, "figure")),
         )
+
+
+def _figure(entry: dict[str, Any]) -> StudyFigure:
+    file = values.text(entry, "file")
+    if PurePath(file).name != file:
+        raise ValueError(f"{file!r} is not the name of a file")
+    return StudyFigure(file, values.text(entry, "caption"))
 
 
 def _dataset(entry: dict[str, Any]) -> StudyDataset:

@@ -108,3 +108,4 @@ STUDY = PathPattern("{study}/{file}")
 REPORT = PathPattern("report/{file}")
 REPORT_PAGE = PathPattern("report.html")
 BROWSER = PathPattern("browser")  # a page that shows sentences, and its data
+FRONT_PAGE = PathPattern("index.html")  # of all studies

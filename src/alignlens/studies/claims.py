@@ -20,7 +20,7 @@ NOT_TESTABLE = "not testable here"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, UNDECIDED, NOT_TESTABLE)
 COLUMNS = (
     "id", "claim", "verdict", "held", "failed", "within_noise", "exact", "by_dataset", "numbers", "details", "reason",
-    "test", "pass_rule", "published", "priority",
+    "test", "pass_rule", "published", "priority", "where", "decided_by",
 )  # fmt: skip
 COMPARISON_COLUMNS = ("claim", "dataset", "column", "what", "claimed", "margin", "low", "high", "outcome")
 
@@ -39,6 +39,10 @@ class Claim:
     published: str
     print_passes: str
     priority: str
+    where: str
+    """Where the paper makes it."""
+    decided_by: str
+    """The figures and tables whose numbers decide it, as ``studies.exhibits`` reads it."""
 
 
 @cache

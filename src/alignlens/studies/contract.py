@@ -62,6 +62,8 @@ class Study:
     check: Callable[[Any, Sequence[str], str], None] = _accepts
     """Raises ``ConfigError`` for settings that cannot be, given the names of datasets and the key path."""
     extras: Sequence[Extra] = field(default=())
+    front: str = ""
+    """The figure that stands for it on the front page, by its label in ``printed/exhibits.csv``."""
     needs_gold: bool = True
     """Whether there is nothing to do without a dataset that has gold links."""
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
 from alignlens.studies.claims import NOT_REPRODUCED, NOT_TESTABLE, REPRODUCED, UNDECIDED
+from alignlens.studies.exhibits import deciding, exhibits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.studies.claims import Verdict
+    from alignlens.studies.claims import Claim, Verdict
     from alignlens.studies.tables import Estimate
 
 NONE = Cell("–", muted=True)
@@ -45,14 +46,18 @@ def difference(value: float, digits: int, strong: bool) -> Cell:
 
 
 def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
-    """Returns the verdicts, one row per claim."""
+    """Returns the verdicts, one row per claim, with the way to the figures and tables that decide it."""
+    anchors = {exhibit.label: exhibit.anchor for exhibit in exhibits_of(study)}
     rows = []
     for verdict in verdicts:
         claim = verdict.claim
+        labels, why_none = deciding(claim.decided_by)
+        links = tuple((label, f"#{anchors[label]}") for label in labels)
         rows.append(
             [
                 Cell(claim.id, detail=f"{claim.priority}; tested: {claim.test}; passes if: {claim.pass_rule}"),
                 Cell(claim.claim),
+                Cell(", ".join(labels) or "–", muted=not labels, links=links),
                 Cell(
                     verdict.verdict,
                     strong=verdict.verdict == REPRODUCED,
@@ -61,12 +66,12 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
                 ),
                 Cell(verdict.by_dataset or "–", muted=not verdict.by_dataset),
                 Cell(verdict.numbers or "–", muted=not verdict.numbers, detail=verdict.details),
-                Cell(claim.published),
+                Cell(claim.published, detail=claim.where),
                 Cell(claim.pass_rule),
-                Cell(verdict.reason or "–", muted=not verdict.reason),
+                Cell(verdict.reason or why_none or "–", muted=not (verdict.reason or why_none)),
             ]
         )
-    header = ("id", "claim", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
+    header = ("id", "claim", "decided by", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
     notes = [
         "Cells are columns of the tables for every dataset and model; model seeds and noise seeds are averaged within "
         "a cell. A comparison is within noise if the bootstrap interval of its difference holds zero (or the number "
@@ -76,5 +81,16 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
         f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
     ]
     return Table(
-        f"{study}-claims", "The claims of the paper, tested on the results here", header, rows, notes, labels=8
+        f"{study}-claims",
+        "The claims of the paper, tested on the results here",
+        header,
+        rows,
+        notes,
+        labels=9,
+        anchors=[claim_anchor(verdict.claim) for verdict in verdicts],
     )
+
+
+def claim_anchor(claim: Claim) -> str:
+    """Returns the name of the place of a claim on the page."""
+    return f"claim-{claim.id}"

@@ -11,6 +11,7 @@ from alignlens.results.paths import (
     FINAL,
     FREE,
     FREE_GOLD,
+    FRONT_PAGE,
     PIECES,
     REPORT,
     REPORT_PAGE,
@@ -35,7 +36,7 @@ class ReportPlan:
         names = ["aer.csv", "aer.md", "aer.tex", "aer.html", "runtime.csv", "runtime.md"]
         tables = (self.plan.path(REPORT, file=name) for name in names)
         figures = [*self.curves(), *self.heatmaps()]
-        pages = (self.plan.path(place) for place in (REPORT_PAGE, BROWSER))
+        pages = (self.plan.path(place) for place in (REPORT_PAGE, FRONT_PAGE, BROWSER))
         return [*pages, *tables, *self.model_tables(), *self.method_tables(), *figures]
 
     def manifest(self) -> Manifest:

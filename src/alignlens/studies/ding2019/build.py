@@ -20,11 +20,10 @@ from alignlens.studies.ding2019.summary import short_causes, short_error_rates
 from alignlens.studies.ding2019.tables import entropy_table, error_table, variants_table
 from alignlens.studies.examples import read_example
 from alignlens.studies.files import Built, write_csv, write_shown
-from alignlens.studies.page import Section
+from alignlens.studies.page import sections_of
 from alignlens.studies.tables import LONG_COLUMNS, long_form
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from alignlens.display.pages import Picture
@@ -34,20 +33,16 @@ if TYPE_CHECKING:
     from alignlens.studies.tables import StudyTable
 
 _FILES = {"1": "table1", "2": "table2", "3": "table3", "variants": "variants"}
+_LABELS = {"1": "Table 1", "2": "Table 2", "3": "Table 3", "variants": "Variants"}
+_FIGURES = {"figure1": "Figure 1", "figure2": "Figure 2", "figure3": "Figure 3"}
 
 
 def build(results: Results, out: Path) -> Built:
     """Writes tables and figures, and returns what they say."""
     verdicts = judge(results, label_changes(results))
     tables = _write_tables(out, results)
-    causes = _write_causes(out, results, tables)
-    figures = _write_figures(out, results)
-    curves = _write_curves(out, results)
-    sections = [
-        Section(dataset, shown, figures.get(dataset, ()), "text in pieces, gold links or score matrices are missing")
-        for dataset, shown in tables.items()
-    ]
-    sections += [Section("noise", (), curves)] if curves else []
+    causes, tables["True causes"] = _write_causes(out, results)
+    figures = {**_write_figures(out, results), "Noise": _write_curves(out, results)}
     facts = [
         ("datasets", ", ".join(_dataset_told(dataset) for dataset in results.datasets)),
         ("models", ", ".join(dict.fromkeys(run.model for run in results.models)) or "none attributed"),
@@ -60,34 +55,30 @@ def build(results: Results, out: Path) -> Built:
     ]
     summary = {"error_rates": short_error_rates(results), "causes": short_causes(causes)}
     names = [*_FILES.values(), *(["causes"] if causes else []), "samples"]
-    return Built(verdicts, sections, facts, names, summary)
+    return Built(verdicts, sections_of(tables, figures), facts, names, summary)
 
 
 def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
-    """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by dataset."""
-    by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
+    """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by label."""
+    by_label: dict[str, list[Table]] = {}
     for number, stem in _FILES.items():
         found = [table for table in _study_tables(results) if table.table == number]
-        shown = [study_table(table, results) for table in found]
-        for table, made in zip(found, shown, strict=True):
-            by_dataset[table.dataset.name].append(made)
+        by_label[_LABELS[number]] = shown = [study_table(table, results) for table in found]
         write_csv(out / f"{stem}.csv", LONG_COLUMNS, long_form(found))
         write_shown(out, stem, STUDY.title, shown)
-    return by_dataset
+    return by_label
 
 
-def _write_causes(out: Path, results: Results, by_dataset: Mapping[str, list[Table]]) -> list[CauseTable]:
-    """Writes the hits among true causes where they are known, adds them to the tables, and returns them."""
+def _write_causes(out: Path, results: Results) -> tuple[list[CauseTable], list[Table]]:
+    """Writes the hits among true causes where they are known, and returns them with their tables."""
     for old in out.glob("causes.*"):
         old.unlink()
     found = [table for dataset in results.datasets if (table := cause_table(results, dataset)) is not None]
+    shown = [causes_table(table, results) for table in found]
     if found:
-        shown = [causes_table(table, results) for table in found]
-        for table, made in zip(found, shown, strict=True):
-            by_dataset[table.dataset.name].append(made)
         write_csv(out / "causes.csv", CAUSE_COLUMNS, records(found))
         write_shown(out, "causes", STUDY.title, shown)
-    return found
+    return found, shown
 
 
 def _study_tables(results: Results) -> list[StudyTable]:
@@ -105,15 +96,13 @@ def _study_tables(results: Results) -> list[StudyTable]:
 
 
 def _write_figures(out: Path, results: Results) -> dict[str, list[Picture]]:
-    """Writes the heatmaps of one sentence of every dataset whose matrices are there."""
+    """Writes the heatmaps of one sentence of every dataset whose matrices are there, and returns them by label."""
     written: dict[str, list[Picture]] = {}
     for dataset in results.datasets:
         example = read_example(results, dataset)
-        if example is not None:
-            written[dataset.name] = [
-                write_figure(out / f"{name}-{dataset.name}", drawing, caption)
-                for name, (drawing, caption) in figures(example, results.protocol).items()
-            ]
+        for name, (drawing, caption) in figures(example, results.protocol).items() if example is not None else ():
+            picture = write_figure(out / f"{name}-{dataset.name}", drawing, caption)
+            written.setdefault(_FIGURES[name], []).append(picture)
     return written
 
 

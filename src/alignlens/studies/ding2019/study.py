@@ -56,4 +56,5 @@ STUDY = Study(
     ),
     settings=Ding2019Settings,
     requests=requests,
+    front="Noise",
 )

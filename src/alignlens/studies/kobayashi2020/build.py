@@ -20,7 +20,7 @@ from alignlens.studies.kobayashi2020.shown.tables import heads_table, shares_tab
 from alignlens.studies.kobayashi2020.shown.tables import table3 as shown_table3
 from alignlens.studies.kobayashi2020.study import STUDY
 from alignlens.studies.kobayashi2020.summary import metrics, short_error_rates
-from alignlens.studies.page import Section
+from alignlens.studies.page import sections_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from alignlens.studies.kobayashi2020.encoders import EncoderResult
     from alignlens.studies.kobayashi2020.layers import Curve, Head
     from alignlens.studies.kobayashi2020.shares import Share
-    from alignlens.studies.page import Section
+
+#: Tables and figures of an encoder by the stem of their files, and where they stand on the page.
+_OF_ENCODERS = {
+    "table1": "Table 1",
+    "table2": "Table 2",
+    "table4": "Table 4",
+    "singular": "Figure 9",
+    "frequency": "Figure 6",
+    **{f"figure{number}": f"Figure {number}" for number in (3, 4, 5, 6, 9)},
+}
 
 
 def build(results: Results, out: Path) -> Built:
@@ -45,12 +54,9 @@ def build(results: Results, out: Path) -> Built:
     write_csv(out / "shares.csv", shares.COLUMNS, shares.records(found))
     tables = _write_tables(out, results, curves, heads, found)
     figures = _write_figures(out, results, curves, heads)
-    sections: list[Section] = [
-        Section(dataset, shown, figures.get(dataset, ()), "no decoder layers were scored")
-        for dataset, shown in tables.items()
-    ]
     encoders = read_encoders(results.manifest)
-    sections += _write_encoders(out, encoders)
+    of_encoders = _write_encoders(out, encoders)
+    sections = sections_of({**tables, **of_encoders[0]}, {**figures, **of_encoders[1]})
     verdicts = judge(results, curves, found, encoders)
     facts = [
         ("datasets", ", ".join(dataset.name for dataset in results.datasets)),
@@ -75,27 +81,25 @@ def build(results: Results, out: Path) -> Built:
 def _write_tables(
     out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head], found: Sequence[Share]
 ) -> dict[str, list[Table]]:
-    """Writes the tables about translation models, and returns them by dataset."""
+    """Writes the tables about translation models, and returns them by label."""
     made = table3.tables(results, curves)
     shown = [shown_table3(table, results) for table in made]
     write_csv(out / "table3.csv", table3.COLUMNS, table3.records(made))
     write_shown(out, "table3", STUDY.title, shown)
-    by_dataset: dict[str, list[Table]] = {dataset.name: [] for dataset in results.datasets}
-    for table, drawn in zip(made, shown, strict=True):
-        by_dataset[table.dataset.name].append(drawn)
-    for name, mine in by_dataset.items():
-        if related := [entry for entry in correlations(heads) if entry.dataset == name]:
-            mine.append(heads_table(related))
-        if ours := [share for share in found if share.dataset == name]:
-            mine.append(shares_table(name, ours))
-    return by_dataset
+    by_label: dict[str, list[Table]] = {"Table 3": shown, "Heads": [], "END and the final period": []}
+    for dataset in results.datasets:
+        if related := [entry for entry in correlations(heads) if entry.dataset == dataset.name]:
+            by_label["Heads"].append(heads_table(related, dataset))
+        if ours := [share for share in found if share.dataset == dataset.name]:
+            by_label["END and the final period"].append(shares_table(dataset.name, ours))
+    return by_label
 
 
 def _write_figures(
     out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head]
 ) -> dict[str, list[Picture]]:
-    """Writes error rates by layer and head, and one sentence through all layers, by dataset."""
-    written: dict[str, list[Picture]] = {}
+    """Writes error rates by layer and head, and one sentence through all layers, by label."""
+    written: dict[str, list[Picture]] = {"Figure 7": [], "Heads": [], "Figure 8": []}
     for dataset in results.datasets:
         name = dataset.name
         mine = [c for c in curves if (c.setting.dataset, c.setting.extraction) == (name, KOBAYASHI)]
@@ -103,35 +107,35 @@ def _write_figures(
             continue
         band = "range over seeds" if len(mine[0].seeds) > 1 else "interval over sentences"
         caption = f"Figure 7, {name}: error rate by decoder layer"
-        pictures = [write_figure(out / f"figure7-{name}", draw_layers(mine, caption), f"{caption}; shaded: {band}")]
+        drawing = draw_layers(mine, caption)
+        written["Figure 7"].append(write_figure(out / f"figure7-{name}", drawing, f"{caption}; shaded: {band}"))
         of_heads = [h for h in heads if (h.setting.dataset, h.setting.extraction) == (name, KOBAYASHI)]
         if of_heads:
             caption = f"{name}: error rate by head"
-            pictures.append(write_figure(out / f"heads-{name}", draw_heads(of_heads, caption), caption))
+            written["Heads"].append(write_figure(out / f"heads-{name}", draw_heads(of_heads, caption), caption))
         example = read_example(results, dataset)
         for label in example.rows if example else ():
             if example is not None and label.startswith(ARCHITECTURES["transformer"]):
                 drawn = layer_heatmaps(example, label, max(curve.depth for curve in mine))
-                pictures += [write_figure(out / f"figure8-{step}-{name}", *made) for step, made in drawn.items()]
-        written[name] = pictures
+                for step, made in drawn.items():
+                    written["Figure 8"].append(write_figure(out / f"figure8-{step}-{name}", *made))
     return written
 
 
-def _write_encoders(out: Path, encoders: Sequence[EncoderResult]) -> list[Section]:
-    """Writes the tables and figures about encoders, a section of the page each."""
+def _write_encoders(
+    out: Path, encoders: Sequence[EncoderResult]
+) -> tuple[dict[str, list[Table]], dict[str, list[Picture]]]:
+    """Writes the tables and figures about encoders, and returns them by label."""
+    tables: dict[str, list[Table]] = {}
+    pictures: dict[str, list[Picture]] = {}
     shown = {encoder.name: encoder_tables(encoder.statistics) for encoder in encoders}
     for stem in next(iter(shown.values()), {}):
-        write_shown(out, stem, STUDY.title, [tables[stem] for tables in shown.values()])
+        tables[_OF_ENCODERS[stem]] = [made[stem] for made in shown.values()]
+        write_shown(out, stem, STUDY.title, tables[_OF_ENCODERS[stem]])
     if encoders:
         write_csv(out / "encoders.csv", encoder_records.COLUMNS, encoder_records.records(encoders))
-    return [
-        Section(
-            encoder.name,
-            list(shown[encoder.name].values()),
-            [
-                write_figure(out / f"{name}-{encoder.name.replace(' ', '-')}", *drawn)
-                for name, drawn in encoder_figures(encoder.statistics, encoder.points).items()
-            ],
-        )
-        for encoder in encoders
-    ]
+    for encoder in encoders:
+        for stem, drawn in encoder_figures(encoder.statistics, encoder.points).items():
+            picture = write_figure(out / f"{stem}-{encoder.name.replace(' ', '-')}", *drawn)
+            pictures.setdefault(_OF_ENCODERS[stem], []).append(picture)
+    return tables, pictures

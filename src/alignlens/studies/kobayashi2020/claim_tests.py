@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.metrics.sampled import Sampled, least_of, mean_of
 from alignlens.results.paths import FORCED
-from alignlens.results.protocol import GROW_DIAG, KOBAYASHI
+from alignlens.results.protocol import KOBAYASHI
 from alignlens.results.samples import Samples
 from alignlens.studies.claims import Finding, all_of, counted_cases, more_than, outcomes, verdict
 from alignlens.studies.kobayashi2020.layers import BEST, MEAN
@@ -89,17 +89,19 @@ class LayerEvidence:
                 found.setdefault(place, []).append(best)
         return {place: least_of(each) for place, each in found.items()}
 
-    def aligner(self, dataset: str, row: str) -> Sampled | None:
-        """Returns the error rate of a word aligner, both directions."""
-        run = self.results.aligner(dataset, ALIGNERS[row][0], "offline")
-        score = run.find(GROW_DIAG) if run else None
+    def aligner(self, place: Place, row: str) -> Sampled | None:
+        """Returns the error rate of a word aligner in the direction of a place."""
+        run = self.results.aligner(place.dataset, ALIGNERS[row][0], "offline")
+        score = run.find(place.column) if run else None
         return self.samples.error_rate([score] if score else [])
 
     def saliency(self, place: Place) -> Sampled | None:
-        """Returns the error rate of smoothed signed saliency of a model."""
+        """Returns the error rate of smoothed signed saliency of a model, with links by words like those of norms."""
         method = self.results.protocol.method("ding_smoothgrad")
         runs = [run for run in self.results.runs(place.dataset, decoding=FORCED) if run.model == place.what]
-        return self.samples.over_seeds(runs, lambda run: self.samples.error_rate(run.find(method, place.column)))
+        return self.samples.over_seeds(
+            runs, lambda run: self.samples.error_rate(run.find(method, place.column, KOBAYASHI))
+        )
 
 
 def _place(curve: Curve, what: str) -> Place:
@@ -138,10 +140,10 @@ def summary_below(selection: str) -> Callable[[LayerEvidence], Finding]:
 
 
 def near_fast_align(evidence: LayerEvidence) -> Finding:
-    """K11: the best layer by norms is at most 2 points above fast_align."""
+    """K11: the best layer by norms is at most 2 points above fast_align in the same direction."""
     tally, told = evidence.tally(), []
     for place, best in evidence.best_norms().items():
-        other = evidence.aligner(place.dataset, "fast_align")
+        other = evidence.aligner(place, "fast_align")
         tally.add(place, tally.at_most(best, None if other is None else other + 2))
         if other is not None:
             told.append(f"{place} {best.value:.1f} against {other.value:.1f}")
@@ -149,10 +151,10 @@ def near_fast_align(evidence: LayerEvidence) -> Finding:
 
 
 def between_giza_and_gradients(evidence: LayerEvidence) -> Finding:
-    """K12: the best layer by norms is worse than IBM4 and better than smoothed saliency."""
+    """K12: the best layer by norms is worse than IBM4 in the same direction and better than smoothed saliency."""
     tally, told = evidence.tally(), []
     for place, best in evidence.best_norms().items():
-        giza, saliency = evidence.aligner(place.dataset, "giza"), evidence.saliency(place)
+        giza, saliency = evidence.aligner(place, "giza"), evidence.saliency(place)
         tally.add(place, tally.above(best, giza, "above IBM4"), tally.below(best, saliency, "below saliency"))
         if giza is not None and saliency is not None:
             told.append(f"{place} {giza.value:.1f} < {best.value:.1f} < {saliency.value:.1f}")

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from alignlens.studies.kobayashi2020.encoder_published import stated
-from alignlens.studies.kobayashi2020.encoder_tables import singular_table, table1, table2, table4
+from alignlens.studies.kobayashi2020.encoder_tables import is_pretrained, singular_table, table1, table2, table4
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,12 +18,17 @@ COLUMNS = ("encoder", "table", "row", "layer", "head", "number", "published", "o
 
 
 def records(encoders: Sequence[EncoderResult]) -> list[dict[str, Any]]:
-    """Returns one record per number, keys in the order of COLUMNS; None where there is none."""
-    return [
+    """Returns one record per number, keys in the order of COLUMNS; None where there is none.
+
+    Print is of an encoder that learned a language, so it does not stand beside encoders that learned to translate.
+    """
+    made = [
         dict(zip(COLUMNS, (encoder.name, *values), strict=True))
         for encoder in encoders
         for values in _numbers(encoder.statistics)
     ]
+    alone = {encoder.name for encoder in encoders if not is_pretrained(encoder.statistics)}
+    return [{**record, "published": None} if record["encoder"] in alone else record for record in made]
 
 
 def _numbers(statistics: Statistics) -> Iterator[tuple[Any, ...]]:

@@ -59,6 +59,11 @@ def is_bert_base(statistics: Statistics) -> bool:
     return all(statistics["facts"].get(name) == value for name, value in _BERT_BASE.items())
 
 
+def is_pretrained(statistics: Statistics) -> bool:
+    """Returns whether the encoder learned a language, as that of the paper did, and not to translate."""
+    return bool(statistics["facts"]["model_type"] != "transformer")
+
+
 def table1(statistics: Statistics) -> tuple[SpreadRow, ...]:
     """Returns the spread of transformed vectors: the two extreme heads and the average over heads."""
     found = statistics["dispersion"]["transformed"]

@@ -9,7 +9,7 @@ from alignlens.encoders.files import read_encoder_files
 from alignlens.results.paths import MODEL_STATISTICS, PRETRAINED_STATISTICS
 from alignlens.studies.claims import NOT_TESTABLE, REPRODUCED, Finding, all_of
 from alignlens.studies.kobayashi2020.encoder_claim_tests import TESTS
-from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base
+from alignlens.studies.kobayashi2020.encoder_tables import is_bert_base, is_pretrained
 from alignlens.studies.tally import Tally
 
 if TYPE_CHECKING:
@@ -30,17 +30,14 @@ class EncoderResult:
     statistics: Statistics
     points: dict[str, NDArray[Any]]
 
-    @property
-    def pretrained(self) -> bool:
-        """Whether it learned a language, and not to translate."""
-        return bool(self.statistics["facts"]["model_type"] != "transformer")
-
 
 def read_encoders(manifest: Manifest) -> list[EncoderResult]:
     """Returns the encoders of a manifest: that of the paper first, then others of its kind, then ours."""
     files = [path for place in (PRETRAINED_STATISTICS, MODEL_STATISTICS) for path, _ in manifest.find(place)]
     found = [_read(path.parent) for path in files]
-    return sorted(found, key=lambda each: (not is_bert_base(each.statistics), not each.pretrained, each.name))
+    return sorted(
+        found, key=lambda each: (not is_bert_base(each.statistics), not is_pretrained(each.statistics), each.name)
+    )
 
 
 def _read(folder: Path) -> EncoderResult:

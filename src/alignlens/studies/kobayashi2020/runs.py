@@ -19,8 +19,8 @@ KINDS = {"attention": "weights", "norms": "norms"}
 GRADIENTS = {"li_smoothgrad": "Li et al., SmoothGrad", "ding_smoothgrad": "Ding et al., SmoothGrad"}
 #: Which step of the decoder stands for a piece: the one that predicts it, or the one that reads it.
 STEPS = {"out": "AWO", "in": "AWI"}
-#: Word aligners of Table 3, trained with the test text: ours, and how people call them.
-ALIGNERS = {"fast_align": ("fast_align", "fast_align, both directions"), "giza": ("ibm4", "GIZA++ (ours: IBM4)")}
+#: Word aligners of Table 3, trained with the test text: ours, and how people call them. Print has one direction.
+ALIGNERS = {"fast_align": ("fast_align", "fast_align"), "giza": ("ibm4", "GIZA++ (ours: IBM4)")}
 
 
 def layer_method(kind: str, layer: int, step: str, head: int | None = None) -> str:

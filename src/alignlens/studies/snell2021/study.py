@@ -127,6 +127,7 @@ STUDY = Study(
     ),
     settings=Snell2021Settings,
     requests=requests,
+    front="Figure 2",
     check=check,
     needs_gold=False,
 )

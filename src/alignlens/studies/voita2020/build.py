@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from alignlens.display.figures import write_figure
 from alignlens.errors import InputError
 from alignlens.studies.files import Built, write_csv, write_shown
-from alignlens.studies.page import Section
+from alignlens.studies.page import sections_of
 from alignlens.studies.voita2020 import tables
 from alignlens.studies.voita2020.claims import judge
 from alignlens.studies.voita2020.evidence import SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY, Evidence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from alignlens.display.pages import Picture
     from alignlens.results.scores import Results
+
+_TABLES = {"timeline": "Figure 8", "losses": "Lost relevance"}
 
 
 def build(results: Results, out: Path) -> Built:
@@ -40,11 +43,8 @@ def build(results: Results, out: Path) -> Built:
     ):
         write_csv(out / f"{stem}.csv", columns, records)
         write_shown(out, stem, STUDY.title, [shown[stem]])
-    pictures = _write_figures(out, evidence)
-    sections = [
-        Section(f"figures with alpha {alpha:g}", (), pictures[alpha], "no numbers to draw") for alpha in evidence.alphas
-    ]
-    sections.append(Section("numbers", list(shown.values()), ()))
+    placed = {label: [shown[stem]] for stem, label in _TABLES.items() if shown[stem].rows}
+    sections = sections_of(placed, _write_figures(out, evidence))
     sizes = {key.dataset: curves for key, curves in evidence.curves.items()}
     facts = [
         ("datasets", ", ".join(evidence.datasets)),
@@ -54,18 +54,16 @@ def build(results: Results, out: Path) -> Built:
     return Built(verdicts, sections, facts, ["timeline", "losses"], _summary(evidence), _metrics(evidence))
 
 
-def _write_figures(out: Path, evidence: Evidence) -> dict[float, list[Picture]]:
-    """Writes all figures; what an earlier run drew is removed first."""
+def _write_figures(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
+    """Writes all figures and returns them by label; what an earlier run drew is removed first."""
     for old in [*out.glob("figure*.svg"), *out.glob("figure*.png")]:
         old.unlink()
-    return {
-        alpha: [
-            write_figure(out / figure.name, figure.draw(), figure.caption)
-            for dataset in evidence.datasets
-            for figure in figures(evidence, dataset, alpha)
-        ]
-        for alpha in evidence.alphas
-    }
+    written: dict[str, list[Picture]] = {}
+    for alpha, dataset in product(evidence.alphas, evidence.datasets):
+        for figure in figures(evidence, dataset, alpha):
+            picture = write_figure(out / figure.name, figure.draw(), figure.caption)
+            written.setdefault(figure.label, []).append(picture)
+    return written
 
 
 def _summary(evidence: Evidence) -> dict[str, Any]:

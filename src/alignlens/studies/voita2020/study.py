@@ -107,6 +107,7 @@ STUDY = Study(
     ),
     settings=Voita2020Settings,
     requests=requests,
+    front="Figure 1",
     check=check,
     needs_gold=False,
 )

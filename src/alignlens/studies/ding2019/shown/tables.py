@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
-from alignlens.results.paths import FORCED, FREE
-from alignlens.results.protocol import GROW_DIAG, GROW_DIAG_FINAL
+from alignlens.results.paths import FINAL, FORCED, FREE, TEST
+from alignlens.results.protocol import BIDIR, DING, GROW_DIAG, GROW_DIAG_FINAL, KOBAYASHI
 from alignlens.studies.ding2019.layout import NOISY
+from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE, difference, interval, measured
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from alignlens.results.scores import Results
     from alignlens.studies.ding2019.causes import CauseTable
-    from alignlens.studies.tables import StudyCell, StudyTable
+    from alignlens.studies.tables import StudyCell, StudyLine, StudyTable
 
 _TITLES = {
     "1": "Table 1, forced decoding: alignment error rate (%)",
@@ -49,7 +50,9 @@ def study_table(shown: StudyTable, results: Results) -> Table:
     digits = 2 if shown.table == "3" else 1
     rows = []
     for line in shown.lines:
-        cells = [cell for entry in line.cells for cell in _cells(entry, parts, digits)]
+        cells = [
+            cell for entry in line.cells for cell in _cells(entry, parts, digits, _source(shown, line, entry, results))
+        ]
         rows.append([Cell(line.group), Cell(line.label), *cells])
     pair = " – ".join(shown.dataset.pair)
     caption = f"{shown.dataset.name} ({pair}, {shown.dataset.sentences:,} test sentences). {_TITLES[shown.table]}"
@@ -91,10 +94,29 @@ def _column_name(table: str, column: str) -> str:
     return column if column == "attention" else f"σ={column}"
 
 
-def _cells(cell: StudyCell, parts: Sequence[str], digits: int) -> list[Cell]:
+def _source(shown: StudyTable, line: StudyLine, cell: StudyCell, results: Results) -> str:
+    """Returns the filter of the runs that a number of ours comes from."""
+    dataset = shown.dataset.name
+    if line.architecture == "aligner":
+        aligner, text, symmetrization = [*line.method.split(" "), "", ""][:3]
+        links = symmetrization if cell.column == BIDIR else cell.column
+        return filter_of("score", dataset=dataset, aligner=aligner, text=text, links=links)
+    method, direction = line.method, cell.column
+    decoding = FREE if shown.table == "2" else FORCED
+    if shown.table == "3":
+        decoding, direction = line.label.split(", ")
+        sigma = cell.column
+        method = results.protocol.method(sigma) if sigma == "attention" else results.protocol.at_sigma(float(sigma))
+    extraction = KOBAYASHI if method.endswith(f".{KOBAYASHI}") else DING
+    of_model = {"dataset": dataset, "model": line.model, "decoding": decoding, "split": TEST, "weights": FINAL}
+    what = {"method": method.removesuffix(f".{KOBAYASHI}"), "extraction": extraction, "direction": direction}
+    return filter_of("attribution", **of_model, **what)
+
+
+def _cells(cell: StudyCell, parts: Sequence[str], digits: int, source: str) -> list[Cell]:
     made = {
         "print": _printed(cell, digits),
-        "ours": measured(cell.ours, digits),
+        "ours": replace(measured(cell.ours, digits), source=(source,)),
         "CI": interval(cell.ours, digits),
         "Δ": difference(cell.difference, digits, strong=cell.printed is not None and cell.agrees),
     }

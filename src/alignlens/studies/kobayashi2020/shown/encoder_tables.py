@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
-from alignlens.studies.kobayashi2020.encoder_published import stated
+from alignlens.studies.kobayashi2020.encoder_published import correlations, stated
 from alignlens.studies.kobayashi2020.encoder_tables import (
     is_bert_base,
+    is_pretrained,
     singular_table,
     table1,
     table2,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from alignlens.studies.kobayashi2020.encoder_tables import SpreadRow, Statistics
 
 _FIGURES = {"mean": "mean", "deviation": "deviation", "cv": "CV", "max": "max", "min": "min"}
+_RANKED = {"weights": "weight", "norms": "||f(x)||"}
 _ROWS = {"largest": "largest CV", "smallest": "smallest CV", "average": "average"}
 
 
@@ -50,11 +52,22 @@ def _caption(statistics: Statistics, title: str) -> str:
 
 
 def _spreads(statistics: Statistics, number: str, title: str, rows: Sequence[SpreadRow]) -> Table:
-    header = ("", *(f"{what} {figure}" for what in ("print", "ours") for figure in ("at", *_FIGURES.values())))
-    shown = [[Cell(_ROWS[row.name]), *_spread(row.printed), *_spread(row.ours)] for row in rows]
+    beside = is_pretrained(statistics)
+    header = (
+        "",
+        *(
+            f"{side} {figure}"
+            for side in (("print", "ours") if beside else ("ours",))
+            for figure in ("at", *_FIGURES.values())
+        ),
+    )
+    shown = [[Cell(_ROWS[row.name]), *(_spread(row.printed) if beside else []), *_spread(row.ours)] for row in rows]
+    told = "; ".join(
+        f"{_ROWS[row.name]} {row.printed.spread.cv:.2f}, mean {row.printed.spread.mean:.2f}" for row in rows
+    )
     caption = _caption(statistics, f"Table {number}: {title}")
     notes = ["CV: deviation over mean, of all tokens. Average: mean of the numbers of heads or layers, not of tokens."]
-    return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics)], labels=2)
+    return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics, told)], labels=2)
 
 
 def _spread(placed: PlacedSpread) -> list[Cell]:
@@ -64,11 +77,12 @@ def _spread(placed: PlacedSpread) -> list[Cell]:
 
 
 def _correlations(statistics: Statistics) -> Table:
-    header = ("tokens", "print", "ours", "triples", "sequences used")
+    beside = is_pretrained(statistics)
+    header = ("tokens", *(["print"] if beside else []), "ours", "triples", "sequences used")
     rows = [
         [
             Cell(row.category),
-            _number(row.printed.rho if row.printed else None),
+            *([_number(row.printed.rho if row.printed else None)] if beside else []),
             _number(row.rho),
             Cell(f"{row.triples:,}", row.triples),
             Cell("all" if row.exact else f"{row.sequences_used:,} of {row.sequences:,}", row.sequences_used),
@@ -77,38 +91,48 @@ def _correlations(statistics: Statistics) -> Table:
     ]
     caption = _caption(statistics, "Table 2: rank correlation of attention weight and ||f(x)||")
     notes = ["Over all triples of query, key and head; where they are too many, of sequences spread over the text."]
-    return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics)])
+    told = ", ".join(f"{category} {item.rho:.2f}" for category, item in correlations().items())
+    return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics, told)])
 
 
 def _singular_values(statistics: Statistics) -> Table:
-    header = ("layer", "largest", "smallest non-zero", "least ratio", "mean ratio", "most ratio", "print: least ratio")
+    beside = is_pretrained(statistics)
+    ratios = ("least ratio", "mean ratio", "most ratio", *(["print: least ratio"] if beside else []))
+    header = ("layer", "largest", "smallest non-zero", *ratios)
     rows = [
         [
             Cell("all" if row.layer is None else str(row.layer), row.layer),
             *(_number(value) for value in (row.largest, row.smallest)),
             *(_number(value) for value in (row.smallest_ratio, row.mean_ratio, row.largest_ratio)),
-            _number(row.printed_smallest_ratio),
+            *([_number(row.printed_smallest_ratio)] if beside else []),
         ]
         for row in singular_table(statistics)
     ]
     caption = _caption(statistics, "Singular values of the affine map f of a head")
     notes = ["Ratio: largest over smallest non-zero singular value of one head, extremes and mean over heads."]
-    return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics)])
+    told = f"least ratio {stated()['smallest_singular_ratio']:g}"
+    return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics, told)])
 
 
 def _frequency(statistics: Statistics) -> Table:
-    found, printed = statistics["frequency"], stated()
+    found, printed, beside = statistics["frequency"], stated(), is_pretrained(statistics)
     rows = [
-        [Cell("mean weight"), _number(printed["frequency_rho_weights"]), _number(found["rho_weights"])],
-        [Cell("mean ||f(x)||"), _number(printed["frequency_rho_norms"]), _number(found["rho_norms"])],
+        [
+            Cell(f"mean {name}"),
+            *([_number(printed[f"frequency_rho_{key}"])] if beside else []),
+            _number(found[f"rho_{key}"]),
+        ]
+        for key, name in _RANKED.items()
     ]
     caption = _caption(
         statistics, "Rank correlation of a token's frequency rank (1: most frequent) with its weight and norm"
     )
     source = statistics["facts"].get("frequency") or "none known for this vocabulary"
     told = f"{found['occurrences']:,} occurrences, {found['left_out']:,} without rank left out" if found else ""
-    notes = [f"Rank: {source}; {told}."]
-    return Table(_name(statistics, "frequency"), caption, ("", "print", "ours"), rows, [*notes, *_whose(statistics)])
+    header = ("", *(["print"] if beside else []), "ours")
+    in_print = ", ".join(f"{name} {printed[f'frequency_rho_{key}']:.2f}" for key, name in _RANKED.items())
+    notes = [f"Rank: {source}; {told}.", *_whose(statistics, in_print)]
+    return Table(_name(statistics, "frequency"), caption, header, rows, notes)
 
 
 def _number(value: float | None) -> Cell:
@@ -117,7 +141,10 @@ def _number(value: float | None) -> Cell:
     return Cell(f"{value:.2f}", value)
 
 
-def _whose(statistics: Statistics) -> list[str]:
+def _whose(statistics: Statistics, told: str) -> list[str]:
+    """Returns whose the printed numbers are, and the numbers themselves where none stand beside ours."""
     if is_bert_base(statistics):
         return []
-    return ["Print is of BERT-base: another encoder and another text than ours."]
+    if is_pretrained(statistics):
+        return ["Print is of BERT-base: another encoder and another text than ours."]
+    return [f"This encoder learned to translate. In print, of BERT-base on English: {told}."]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
-from alignlens.studies.kobayashi2020.layers import BEST
-from alignlens.studies.kobayashi2020.published import DIRECTION, PAIR
+from alignlens.studies.kobayashi2020.heads import PRINTED
+from alignlens.studies.kobayashi2020.layers import BEST, MEAN
+from alignlens.studies.kobayashi2020.published import RELEASED, TEXT, error_rates
+from alignlens.studies.kobayashi2020.runs import ALIGNERS, GRADIENTS, KINDS, STEPS
 from alignlens.studies.kobayashi2020.shares import END, PERIOD
+from alignlens.studies.kobayashi2020.table3 import is_printed
 from alignlens.studies.shown import NONE, difference, interval, measured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from alignlens.results.scores import Results
+    from alignlens.results.scores import Results, ScoredDataset
     from alignlens.studies.kobayashi2020.heads import Correlation
     from alignlens.studies.kobayashi2020.shares import Share
     from alignlens.studies.kobayashi2020.table3 import Line, Measured, Table3
@@ -27,13 +31,14 @@ _EXTRACTIONS = {
 
 
 def table3(shown: Table3, results: Results) -> Table:
-    """Returns the table of one model: what is in print for German-English, and ours by direction."""
-    compared = shown.dataset.published == PAIR
-    header = ["scores", "step", "layer", "text", "released"]
+    """Returns the table of one model: ours by direction, with what is in print beside that direction only."""
+    header = ["scores", "step", "layer"]
     for direction in shown.dataset.directions:
+        compared = is_printed(shown.dataset, direction)
+        header += [f"{direction} text", f"{direction} released"] if compared else []
         header += [direction, f"{direction} CI", f"{direction} layers"]
-        header += [f"{direction} Δ"] if compared and direction == DIRECTION else []
-    rows = [_row(line, shown, compared) for line in shown.lines]
+        header += [f"{direction} Δ"] if compared else []
+    rows = [_row(line, shown) for line in shown.lines]
     caption = (
         f"{shown.dataset.name} ({' – '.join(shown.dataset.pair)}, {shown.dataset.sentences:,} test sentences), "
         f"{shown.model}. Table 3, forced decoding: alignment error rate (%), {_EXTRACTIONS[shown.extraction]}"
@@ -43,18 +48,20 @@ def table3(shown: Table3, results: Results) -> Table:
         caption,
         tuple(header),
         rows,
-        _notes(shown, results, compared),
+        _notes(shown, results),
         labels=3,
     )
 
 
-def _row(line: Line, shown: Table3, compared: bool) -> list[Cell]:
+def _row(line: Line, shown: Table3) -> list[Cell]:
     oracle = line.selection == BEST
     row = [Cell(line.group), Cell(line.step or "–", muted=not line.step), Cell(line.label, muted=oracle)]
-    row += [_printed(line.text), _printed(line.released)]
     for cell in line.cells:
-        row += [measured(cell.ours, 1), interval(cell.ours, 1), _layers(cell)]
-        if compared and cell.direction == DIRECTION:
+        compared = is_printed(shown.dataset, cell.direction)
+        row += [_printed(line.text), _printed(line.released)] if compared else []
+        ours = replace(measured(cell.ours, 1), source=(cell.source,))
+        row += [ours, interval(cell.ours, 1), _layers(cell)]
+        if compared:
             agrees = cell.ours.low <= cell.ours.mean - cell.difference <= cell.ours.high
             row.append(difference(cell.difference, 1, strong=agrees))
     return row
@@ -70,18 +77,45 @@ def _layers(cell: Measured) -> Cell:
     return Cell(" ".join(map(str, dict.fromkeys(cell.layers))), fmean(cell.layers))
 
 
-def _notes(shown: Table3, results: Results, compared: bool) -> list[str]:
+def _notes(shown: Table3, results: Results) -> list[str]:
+    compared = any(is_printed(shown.dataset, direction) for direction in shown.dataset.directions)
     seeds = max((cell.ours.seeds for line in shown.lines for cell in line.cells), default=0)
     return [
         "AWO: the step that predicts a word stands for it; AWI: the step that reads it, which knows the word already. "
         "The text of the paper does not say which one it means; its numbers are in reach of AWI only.",
-        "Printed numbers are of German-English (text: one model; released: mean of five seeds)"
-        + ("; Δ is ours minus released." if compared else ", another text than this one, so that they are no target."),
+        "Print is German-English (text: one model; released: mean of five seeds). Δ is ours minus released, or minus "
+        "the text where nothing was released."
+        if compared
+        else _in_print(),
         "Layers are counted from 1. The best layer is chosen on the very links that score it, as in the paper.",
         f"Ours: {'one seed' if seeds == 1 else f'mean over {seeds} seeds, each with its own layer'}.",
-        "Aligners: both directions combined by grow-diag, the same number in every column.",
+        "Aligners: links of this direction alone, as the printed numbers are; the test text is part of their training "
+        "text.",
         *([f"CI: {'; '.join(results.intervals)}."] if results.intervals else []),
     ]
+
+
+def _in_print() -> str:
+    """Returns the printed numbers in words, for tables of other languages than theirs."""
+    rates = error_rates()
+
+    def layers(source: str, step: str) -> str:
+        kinds = (
+            (name, *(rates[row, selection, step][source] for selection in (BEST, MEAN))) for row, name in KINDS.items()
+        )
+        return "; ".join(f"{name} {best:.1f} and {mean:.1f}" for name, best, mean in kinds)
+
+    others = [f"{label} {next(iter(rates[row, '', ''].values())):.1f}" for row, label in _others().items()]
+    released = ". ".join(f"{told}: {layers(RELEASED, step)}" for step, told in STEPS.items())
+    return (
+        "Printed numbers are German-English, so they are no target for this text. Best layer and mean over layers in "
+        f"the text: {layers(TEXT, '')}. Of the released run, {released}. {', '.join(others)}."
+    )
+
+
+def _others() -> dict[str, str]:
+    """Returns the rows of print that are not about layers."""
+    return {**GRADIENTS, **{row: label.partition(" (")[0] for row, (_, label) in ALIGNERS.items()}}
 
 
 def shares_table(dataset: str, found: Sequence[Share]) -> Table:
@@ -112,21 +146,25 @@ def shares_table(dataset: str, found: Sequence[Share]) -> Table:
     return Table(f"kobayashi2020-shares-{dataset}", caption, header, rows, notes, labels=2)
 
 
-def heads_table(found: Sequence[Correlation]) -> Table:
-    """Returns how the error rate of heads goes with their mean norm."""
+def heads_table(found: Sequence[Correlation], dataset: ScoredDataset) -> Table:
+    """Returns how the error rate of heads goes with their mean norm, with the released run beside its direction."""
     rows = [
         [
             Cell(entry.dataset),
             Cell(entry.model),
             Cell(entry.direction),
             Cell(entry.step),
-            NONE if math.isnan(entry.printed) else Cell(f"{entry.printed:.2f}", entry.printed),
+            Cell(f"{entry.printed:.2f}", entry.printed) if is_printed(dataset, entry.direction) else NONE,
             Cell("undefined", muted=True) if math.isnan(entry.rho) else Cell(f"{entry.rho:.2f}", entry.rho),
             Cell(str(entry.heads), entry.heads),
         ]
         for entry in found
     ]
     header = ("dataset", "model", "direction", "step", "released", "ours", "heads")
-    notes = ["Rank correlation over the heads of all layers, mean over seeds; links of norms, by words."]
+    told = ", ".join(f"{step} {rho:.2f}" for step, rho in PRINTED.items())
+    notes = [
+        "Rank correlation over the heads of all layers, mean over seeds; links of norms, by words.",
+        f"Released run (German-English, mean of five seeds): {told}.",
+    ]
     caption = "Heads: error rate against mean norm. Negative: heads with long vectors align better"
     return Table("kobayashi2020-heads", caption, header, rows, notes, labels=4)

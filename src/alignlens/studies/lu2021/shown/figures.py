@@ -34,6 +34,7 @@ class Figure:
     """A figure: its name in files, what it shows, and its panels."""
 
     name: str
+    label: str
     caption: str
     panels: Sequence[Panel]
 
@@ -54,7 +55,8 @@ def figures(evidence: Evidence, dataset: str) -> Iterator[Figure]:
         (7, "divergence of attention before and after calibration by its entropy, gate", shown.bins()),
     ):
         if panels:
-            yield Figure(f"figure{number}-{dataset}", f"Figure {number}, {dataset}: {told}", panels)
+            label = f"Figure {number}"
+            yield Figure(f"figure{number}-{dataset}", label, f"{label}, {dataset}: {told}", panels)
 
 
 class _Shown:

@@ -11,6 +11,7 @@ from alignlens.studies.lu2021 import published
 from alignlens.studies.lu2021.evidence import SYSTEMS
 from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
 from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, bin_estimates, looked_into, short
+from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE
 
 if TYPE_CHECKING:
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from alignlens.metrics.sampled import Sampled
     from alignlens.studies.lu2021.alignments import LayerLine
     from alignlens.studies.lu2021.evidence import Evidence
-    from alignlens.studies.lu2021.readings import Compared
+    from alignlens.studies.lu2021.published import PrintedBleu
+    from alignlens.studies.lu2021.readings import Bitext, Compared
     from alignlens.studies.lu2021.tables import BleuTable, EntropyCell
     from alignlens.studies.tables import Estimate
 
 _SIGNIFICANT = 0.05
+_BINS_DIRECTION = "zh-en"  # what the two printed numbers of Figure 7 were measured on
 _SUBJECTS = {2: "English-German", 3: "Chinese-English", 4: "other pairs"}
 _LAYER_COLUMNS = {
     "mask": "mean mask",
@@ -52,22 +55,26 @@ def text_table(records: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def bleu_table(table: BleuTable, level: float) -> Table:
-    """Returns Table 2, 3 or 4: print, and beside it our test sets with gains and p-values."""
-    header = ["system", *(f"print, {name}" for name in table.printed_sets)]
+    """Returns Table 2, 3 or 4: our test sets with gains and p-values, and print beside those of the same direction."""
+    header = ["system", *(f"print, {name}" for name in table.beside)]
     for test_set in table.test_sets:
         header += [f"ours, {test_set}", f"{level:g} %", "gain", f"{level:g} %", "p"]
     rows = []
     for system in table.systems:
         row = [Cell(system)]
-        for name in table.printed_sets:
+        for name in table.beside:
             each = table.printed.get((system, name))
-            row.append(NONE if each is None else Cell(f"{each.value:.2f}{'*' * each.significant}", each.value))
+            row.append(NONE if each is None else Cell(_in_print(each), each.value))
         for test_set in table.test_sets:
             cell = table.cell(system, test_set)
-            row += [NONE] * 5 if cell is None else _scored(cell.scored)
+            row += [NONE] * 5 if cell is None else _scored(cell.scored, test_set)
         rows.append(row)
     caption = f"Table {table.number}: BLEU, {_SUBJECTS[table.number]}"
     return Table(f"lu2021-{table.number}", caption, tuple(header), rows, _bleu_notes(table), wraps=True)
+
+
+def _in_print(each: PrintedBleu) -> str:
+    return f"{each.value:.2f}{'*' * each.significant}"
 
 
 def _bleu_notes(table: BleuTable) -> list[str]:
@@ -76,17 +83,28 @@ def _bleu_notes(table: BleuTable) -> list[str]:
         notes.append("AVE is as printed; it is not the mean of the columns beside it.")
     if not table.ours:
         return [*notes, "Nothing of this table was measured here: all numbers are printed ones."]
+    elsewhere = [name for name in table.printed_sets if name not in table.beside]
+    if elsewhere:
+        numbers = (
+            f"{name} {', '.join(_in_print(table.printed[system, name]) for system in table.systems)}"
+            for name in elsewhere
+        )
+        notes.append(f"In print, of other languages ({', '.join(table.systems)}): {'; '.join(numbers)}.")
     told = dict.fromkeys(f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours)
     notes.append(
-        "Ours stands where its direction is; the text is another one. Gains are against our baseline, bold where "
-        f"p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several seeds, of the interval."
+        "Print stands beside ours where the direction is the same; the text is another one. Gains are against our "
+        f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several "
+        "seeds, of the interval."
     )
     return [*notes, f"BLEU of ours: {'; '.join(told)}."]
 
 
-def _scored(scored: Compared) -> list[Cell]:
+def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
     """Returns BLEU with its interval, and the gain with interval and p-values."""
-    shown = [Cell(f"{scored.bleu:.2f}", scored.bleu, detail=_runs(scored.seeds)), _limits(scored.low, scored.high, 2)]
+    place = {"dataset": test_set.dataset, "direction": test_set.direction}
+    source = tuple(filter_of("bleu", **place, **{name: scored.model}) for name in ("system", "model"))
+    bleu = Cell(f"{scored.bleu:.2f}", scored.bleu, detail=_runs(scored.seeds), source=source)
+    shown = [bleu, _limits(scored.low, scored.high, 2)]
     if math.isnan(scored.difference):
         return [*shown, NONE, NONE, NONE]
     paired = [scored.p_bootstrap, scored.p_randomisation]
@@ -146,13 +164,16 @@ def entropy_table(cells: Sequence[EntropyCell]) -> Table:
     printed = {(cell.layer, cell.test_set): cell.printed for cell in cells if cell.model == "print"}
     gate = [cell for cell in cells if cell.model == calibrated(GATE)]
     ours = {(cell.layer, cell.test_set, cell.what): cell.ours for cell in gate}
-    directions = list(dict.fromkeys(direction for _, direction in printed))
     test_sets = list(dict.fromkeys(cell.test_set for cell in gate))
+    # Print stands beside ours of the same direction only; where there is none of ours, it stands alone.
+    ours_of = {test_set.split()[-1] for test_set in test_sets}
+    in_print = list(dict.fromkeys(direction for _, direction in printed))
+    directions = [name for name in in_print if name in ours_of or not ours_of]
     numbered = sorted({cell.layer for cell in cells if cell.layer.isdecimal()}, key=int)
     header = ("layer", *(f"print, {name}" for name in directions))
     header += tuple(name for each in test_sets for name in (f"ours, {each}", CHECK))
     rows = []
-    for layer in (*numbered, "all", *OVERALL.values()):
+    for layer in (*numbered, *(["all"] if directions else []), *OVERALL.values()):
         row = [Cell(f"layer {layer}" if layer.isdecimal() else "All, in print" if layer == "all" else layer)]
         row += [_number(printed.get((layer, name), math.nan), "+.4f") for name in directions]
         for each in test_sets:
@@ -162,8 +183,17 @@ def entropy_table(cells: Sequence[EntropyCell]) -> Table:
         "Entropy of calibrated attention minus that of the softmax before it, in nats, rows divided by their sum; "
         "above 0 is more spread out. Ours is of the gate; table5.csv has the other fusions.",
         f"{CHECK.capitalize()}: calibrated attention minus attention of the separately trained baseline, as a check.",
-        "How the row All was computed is not said. It is not the mean of the layers, and its two numbers are those of "
-        "layer 4 with the columns exchanged; both readings of ours stand below it.",
+        "In print, how the row All was computed is not said. It is not the mean of the layers, and its two numbers are "
+        "those of layer 4 with the columns exchanged. Ours has both readings.",
+        *(
+            f"In print, {name}: "
+            + ", ".join(f"layer {layer} {value:+.4f}" for (layer, of), value in printed.items() if of == name).replace(
+                "layer all", "All"
+            )
+            + "."
+            for name in in_print
+            if name not in directions
+        ),
     ]
     return Table("lu2021-5", "Table 5: change of the entropy of attention", header, rows, notes, wraps=True)
 
@@ -193,12 +223,19 @@ def bin_table(evidence: Evidence) -> Table:
     header = ("test set", "layer", *(f"{name} nats" for name in BINS))
     stated = published.stated()
     ends = [_number(stated[f"jsd_layer6_entropy_{name}"], ".4f") for name in ("below_0.8", "above_3.2")]
-    rows = [[Cell("print, zh-en"), Cell("6"), ends[0], *[NONE] * (len(BINS) - 2), ends[1]]]
-    for run in looked_into(evidence, "jsd_by_entropy", calibrated(GATE)):
+    runs = looked_into(evidence, "jsd_by_entropy", calibrated(GATE))
+    beside = not runs or any(run.direction == _BINS_DIRECTION for run in runs)
+    printed = [Cell(f"print, {_BINS_DIRECTION}"), Cell("6"), ends[0], *[NONE] * (len(BINS) - 2), ends[1]]
+    rows = [printed] if beside else []
+    for run in runs:
         for layer in range(evidence.layers(run)):
             shown = [_estimate(each, 4) for each in bin_estimates(evidence, run, layer)]
             rows.append([Cell(f"ours, {run.test_set}"), Cell(f"{layer + 1}", layer), *shown])
     notes = ["Mean Jensen-Shannon divergence of attention before and after calibration with the gate; at most 0.693."]
+    if not beside:
+        notes.append(
+            f"In print, {_BINS_DIRECTION}, layer 6: {ends[0].text} in the first bin, {ends[1].text} in the last."
+        )
     return Table("lu2021-bins", "Divergence by entropy of attention", header, rows, notes, labels=2, wraps=True)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignlens.display.render import Cell, Table
+from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE, difference, interval
 from alignlens.studies.snell2021.agreements import LEAST_DISTINCT
 from alignlens.studies.snell2021.layout import ACCURACY, KENDALL, ORDERS, REACHED
@@ -13,6 +15,7 @@ from alignlens.studies.snell2021.layout import ACCURACY, KENDALL, ORDERS, REACHE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from alignlens.studies.snell2021.layout import Layout
     from alignlens.studies.snell2021.tables import AgreementCell, AgreementLine, AgreementTable
 
 
@@ -23,20 +26,21 @@ def agreement_table(shown: AgreementTable, intervals: Sequence[str]) -> Table:
     rows: list[list[Cell]] = []
     before = None
     for line in shown.lines:
-        rows += _rows(line, layout.digits, with_print=line.printed is not None and line.printed != before)
+        rows += _rows(line, layout, with_print=line.printed is not None and line.printed != before)
         before = line.printed
     caption = f"Table {layout.number}: {layout.title} ({layout.unit})"
     return Table(f"snell2021-{layout.number}", caption, header, rows, _notes(shown, intervals), labels=2)
 
 
-def _rows(line: AgreementLine, digits: int, with_print: bool) -> list[list[Cell]]:
+def _rows(line: AgreementLine, layout: Layout, with_print: bool) -> list[list[Cell]]:
+    digits, source = layout.digits, filter_of("agreement", task=str(line.task), split=f"{layout.split}*")
     name, made = Cell(line.printed or str(line.task)), []
     if with_print:
         made.append([name, Cell("print"), *(_printed(cell, digits) for cell in line.cells)])
     if line.task is None:
         return made
     ours = f"ours ({line.task})" if line.printed and line.printed != line.task else "ours"
-    made.append([name, Cell(ours), *(_ours(cell, digits) for cell in line.cells)])
+    made.append([name, Cell(ours), *(replace(_ours(cell, digits), source=(source,)) for cell in line.cells)])
     if any(not math.isnan(cell.ours.low) for cell in line.cells):
         made.append([name, Cell("interval", muted=True), *(interval(cell.ours, digits) for cell in line.cells)])
     if line.printed:

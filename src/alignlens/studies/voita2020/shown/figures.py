@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from alignlens.display.heatmap import Drawing
     from alignlens.studies.voita2020.evidence import Curves, Evidence, Snapshot
 
+_ALPHA, _OTHER_ALPHA = 1, "Figures 14 to 20"
+_SPREAD = (SOURCE_ENTROPY, TARGET_ENTROPY)
 _TARGET, _SOURCE, _UPDATES = "target position", "source position", "update"
 _PREFIXES = {GIVEN: "reference prefix", OWN: "own prefix", OTHERS: "random prefix"}
 _MODELS = {
@@ -45,6 +47,8 @@ class Figure:
     """A figure: its name in files, what it shows, and its panels."""
 
     name: str
+    label: str
+    """Where it stands on the page."""
     caption: str
     panels: Sequence[Panel]
 
@@ -62,17 +66,25 @@ def figures(evidence: Evidence, dataset: str, alpha: float) -> Iterator[Figure]:
         ("3", "reference, own and random prefixes", shown.prefixes()),
         ("4", "objectives, with own prefixes", shown.objectives(OWN)),
         ("5", "objectives, with random prefixes", shown.objectives(OTHERS)),
-        ("6-7", "amounts of training text", shown.amounts((SOURCE, SOURCE_ENTROPY, TARGET_ENTROPY))),
-        ("8-9", "along training", shown.timeline()),
-        ("10-11", "position by position along training", shown.snapshots()),
+        ("6", "what the source contributes, by amount of training text", shown.amounts((SOURCE,))),
+        ("7", "how far contributions are spread, by amount of training text", shown.amounts(_SPREAD)),
+        ("9", "along training", shown.timeline()),
+        ("10", "position by position along training", shown.snapshots()),
+        ("11", "accuracy by position along training", shown.accuracy()),
         ("12", "influence of source positions, by amount of training text", shown.amounts((INFLUENCE,))),
         ("13", "influence of source positions along training", shown.influence()),
         ("shares", "source, start symbol, and both readings of the source's share", shown.parts()),
     ):
         if panels:
-            number = name if name == "shares" else f"Figure {name.replace('-', ' and ')}"
-            caption = f"{number}, {dataset}, alpha {alpha:g}: {told}"
-            yield Figure(f"figure{name}-{dataset}-alpha{alpha:g}", caption, panels)
+            number = "Shares" if name == "shares" else f"Figure {name}"
+            # Print repeats the figures with half of either sign as Figures 14 to 20.
+            label = number if alpha == _ALPHA else _OTHER_ALPHA
+            yield Figure(
+                f"figure{name}-{dataset}-alpha{alpha:g}",
+                label,
+                f"{number}, {dataset}, alpha {alpha:g}: {told}",
+                panels,
+            )
 
 
 class _Shown:
@@ -122,16 +134,18 @@ class _Shown:
         found = {f"{each.update:,} updates": each for each in self._snapshots()}
         if len(found) < 2:
             return []
-        panels = [
+        return [
             Panel(quantity, _TARGET, [_plain(label, each.curves, quantity) for label, each in found.items()])
             for quantity in (SOURCE, SOURCE_ENTROPY)
         ]
+
+    def accuracy(self) -> list[Panel]:
         right = [
-            Line(label, _places(each.correct.shape[1]), each.correct.mean(axis=0))
-            for label, each in found.items()
+            Line(f"{each.update:,} updates", _places(each.correct.shape[1]), each.correct.mean(axis=0))
+            for each in self._snapshots()
             if each.correct is not None
         ]
-        return [*panels, *([Panel("accuracy", _TARGET, right)] if right else [])]
+        return [Panel("accuracy", _TARGET, right)] if len(right) > 1 else []
 
     def influence(self) -> list[Panel]:
         found = self._snapshots()

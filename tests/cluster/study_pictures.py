@@ -1,0 +1,76 @@
+"""Makes the pictures of the front page and of the study pages in docs/studies.md, from a finished results folder.
+
+make screenshot                                                        of the demo
+python tests/cluster/study_pictures.py --results results/hansards --out pictures
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from browser import chromium, missing_programs
+from PIL import Image
+
+from alignlens.cli.main import exit_on_error
+from alignlens.errors import InputError, ToolError
+from alignlens.io.atomic import atomic_path
+from alignlens.studies.exhibits import exhibits_of
+from alignlens.studies.registry import studies
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+WINDOW = {"width": 1280, "height": 1500}
+_COLOURS = 128  # pages are flat colours: a third of the size, and nobody sees a difference
+_HEIGHT = "return Math.ceil(document.querySelector('footer').getBoundingClientRect().bottom + scrollY)"
+
+
+def main() -> None:
+    """Takes the pictures."""
+    parser = argparse.ArgumentParser(description="pictures of the front page and of the pages of studies")
+    parser.add_argument("--results", type=Path, default=Path("results/demo"), help="results of a preset (results/demo)")
+    parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder of the PNG files (docs/images)")
+    args = parser.parse_args()
+    missing = missing_programs()
+    if missing:
+        raise ToolError(f"not installed: {', '.join(missing)}. Run tests/cluster/install.sh.")
+    pages = {name: args.results / name / "index.html" for name in studies()}
+    for page in (args.results / "index.html", *pages.values()):
+        if not page.is_file():
+            raise InputError("no such page.", page, advice="Run the pipeline first, with all studies.")
+    with chromium(**WINDOW) as driver:
+        _write(args.out / "studies.png", _front(driver, args.results / "index.html"))
+        for name, page in pages.items():
+            # The first figure or table as in print: with what is printed, ours, and the claims it decides.
+            _write(args.out / f"{name}.png", _at(driver, page, exhibits_of(name)[0].anchor))
+
+
+def _front(driver: Chrome, page: Path) -> bytes:
+    """Returns a picture of the whole front page."""
+    driver.get(page.resolve().as_uri())
+    driver.set_window_size(WINDOW["width"], driver.execute_script(_HEIGHT))
+    picture = driver.get_screenshot_as_png()
+    driver.set_window_size(**WINDOW)
+    return bytes(picture)
+
+
+def _at(driver: Chrome, page: Path, anchor: str) -> bytes:
+    """Returns what is on the screen after a link to a place of a page."""
+    driver.get(f"{page.resolve().as_uri()}#{anchor}")
+    return bytes(driver.get_screenshot_as_png())
+
+
+def _write(path: Path, picture: bytes) -> None:
+    flat = Image.open(io.BytesIO(picture)).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        flat.save(temporary, format="PNG", optimize=True)
+    print(f"{path}: {path.stat().st_size // 1000} KB")
+
+
+if __name__ == "__main__":
+    with exit_on_error("study_pictures"):
+        main()

@@ -15,11 +15,15 @@ class AlignerRun:
 
     name: str = setting(REQUIRED, "The aligner.", choices=ALIGNERS)
     text: str = setting(
-        "offline", "offline trains on the test text too, online does not and applies the stored model.", choices=TEXTS
+        "offline",
+        "`offline` also trains on the test text, as word aligners usually do; `online` does not, and applies the "
+        "stored model.",
+        choices=TEXTS,
     )
     max_pairs: int | None = setting(
         None,
-        "Train on this many pairs only, the first ones (the table says so); null for all.",
+        "Train only on this many pairs (the first ones), for slow aligners on large text; the table says so. `null` "
+        "for all.",
         PAIRS,
         "more than the largest corpora have",
     )

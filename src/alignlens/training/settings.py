@@ -152,14 +152,19 @@ class MaskSettings:
 
     updates: int = setting(400, "Updates of the training.", *_UPDATES)
     alpha: float = setting(
-        MaskNetOptions.alpha, "What the penalty for masks below one is multiplied with.", Limits(0, 1000), _ALL_ONE
+        MaskNetOptions.alpha,
+        "Weight of the penalty for masks below one: the larger, the fewer source positions are open. Lower it if "
+        "masks end up at one.",
+        Limits(0, 1000),
+        _ALL_ONE,
     )
     mask_input: Literal["released", "printed"] = setting(
         "released",
-        "Masks are made of what enters the attention layer and of the encoder output (released), or of the queries "
-        "and keys of each head, projected once more (printed).",
+        "Input of the masks: `released` as in the code of Lu et al. (2021), `printed` as in the paper.",
     )
-    training: dict[str, Any] = setting({}, "Further changes of the training, such as {learning_rate: 0.001}.")
+    training: dict[str, Any] = setting(
+        {}, "Further changes to the training: `{learning_rate: 0.001, batch_tokens: 4000}`."
+    )
 
     def trained(self, where: str = "masks") -> TrainingSettings:
         """Returns the training; raises for changes that it does not have, or that have a key of their own."""

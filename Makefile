@@ -6,14 +6,16 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo ui server server-down screenshot test test-cluster drills check format lock clean
+.PHONY: help install demo ui server server-down screenshot test test-cluster drills check docs reference format lock clean
 
 help:
-	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
+	@echo "make demo    install, run the pipeline on the embedded corpus, print the main table and where everything is"
 	@echo "make test    install, run every test that needs nothing else"
 	@echo "make test-cluster    install Slurm, PostgreSQL and a browser by apt, run the tests that need them"
 	@echo "make drills  try bad input, damage, kills, full disks, attacks; write the table of docs/reliability.md"
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
+	@echo "make docs    the documentation as a site, in build/site; a broken link is an error"
+	@echo "make reference    write the generated tables of the documentation again"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
 	@echo "make screenshot    docs/images/mlflow-compare.png from the demo's runs, in a headless Chromium"
@@ -22,13 +24,14 @@ help:
 
 KERNELS := $(wildcard src/alignlens/attribution/*/kernels/*)
 
-# pip compiles one file at a time, tests of packages too: half of its time. Bytecode is a convenience, so its errors are ignored.
+# pip compiles one file at a time, tests of packages too: half of its time. Some packages have files for other versions of
+# Python, which do not compile; bytecode is a convenience, so that is no error.
 $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
-	-$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib
+	@$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -73,6 +76,14 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --lint
+
+# Nothing is loaded from a network, neither here nor by the pages.
+docs: install
+	@NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
+	@echo "The documentation: build/site/index.html (for its search: python3 -m http.server --directory build/site)"
+
+reference: install
+	$(BIN)/python docs/site/reference.py
 
 format: install
 	$(BIN)/ruff check --fix .

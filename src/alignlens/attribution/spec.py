@@ -226,7 +226,9 @@ _GRADIENT = (
 GRADIENT = {
     "gradient": one_of("train", "true", about=_GRADIENT),
     "score": one_of(
-        "log_p", "p", about="what is derived; both give the same rows without noise, or where each copy is normalised"
+        "log_p",
+        "p",
+        about="whose gradient is taken; both give the same rows without noise, or where each copy is normalised",
     ),
     **LABEL,
 }

@@ -94,7 +94,9 @@ lock: install
 	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' | sort -f; } > lock.new
 	mv lock.new requirements.lock
 
+# Everything that is built and can be built again. Results stay: hours of somebody's machine may be in them.
 clean:
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + -o -name "*.so" -exec rm -f {} +
-	@test ! -d results/demo || echo "results/ stays: delete it by hand if you no longer need it"
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info lock.new
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} + -o -name "*.so" -exec rm -f {} +
+	@test -z "$$(ls results | grep -v '^README.md$$')" \
+		|| echo "results/ stays ($$(du -sh results | cut -f 1)); delete by hand what you no longer need"

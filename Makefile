@@ -29,11 +29,14 @@ KERNELS := $(wildcard src/alignlens/attribution/*/kernels/*)
 $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
+	@echo "Installing into $(VENV), some two minutes: packages ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
+	@echo "... bytecode ..."
 	@$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "... alignlens and its compiled steps"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 install: $(VENV)/installed
 
@@ -91,7 +94,7 @@ format: install
 	$(BIN)/snakefmt Snakefile rules
 
 lock: install
-	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' | sort -f; } > lock.new
+	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' -e '/^systran-align==/s/$$/; python_version < "3.12"/' | sort -f; } > lock.new
 	mv lock.new requirements.lock
 
 # Everything that is built and can be built again. Results stay: hours of somebody's machine may be in them.

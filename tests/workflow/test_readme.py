@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-import yaml
-from throwaway import BRIEFLY, TINY, Workspace, environment, make_workspace
+from printed_commands import BIN, Change, blocks, changed, run
+from throwaway import Workspace
 
 pytestmark = pytest.mark.workflow
-BIN = Path(sys.executable).parent
-#: The demo's language, but a few hundred sentences of it, and as little work as the settings allow.
-LITTLE = {
-    **{key: TINY[key] for key in ("datasets", "custom_datasets", "subwords", "interval")},
-    "models": {"transformer": {"preset": "demo_transformer", "training": BRIEFLY}},
-    "attribution": {**TINY["attribution"], "methods": [], "samples": 2, "cost_sentences": 2},
-}
-
-
-class Change(NamedTuple):
-    """What a test does instead of a part of a command."""
-
-    of: str
-    to: str
-    why: str
-
-
 COMMANDS = [
     Change(r"\bdemo\b", "tiny", "the tiny corpus stands in for the demo"),
     Change(r"/tmp/", "{scratch}/", "tests share no folder"),
@@ -44,45 +24,6 @@ README = [
     Change(r"^(snakemake --workflow-profile .*)$", r"\1 --dry-run", "no cluster; tests/cluster has one"),
     Change(r"^alignlens ui", "alignlens ui --help", "serves until somebody stops it; tests/cluster/test_ui.py"),
 ]
-TUTORIAL = [
-    Change(r"^make install$", "true", "the tests run in what make install made"),
-    Change(r"^source \.venv.*", "true", "likewise"),
-    Change(r"(--configfile mine\.yaml)", r"\1 little.yaml", "a tiny corpus and a short training"),
-    Change(r"(shallow: \{)", r"\1training: {{max_updates: 30, validate_every: 15}}, ", "likewise"),
-    Change(r"(models|data)/demo\b", r"\1/tiny", "likewise"),
-]
-
-
-def blocks(page: Path) -> list[str]:
-    """Returns the blocks of commands of a page; others are plain text, YAML or Python, and say so."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
-    assert {kind for kind, _ in found} <= {"bash", "yaml", "python", "text"}, f"{page.name}: a block of no kind"
-    return [text for kind, text in found if kind == "bash"]
-
-
-def changed(block: str, changes: list[Change], used: set[Change], **names: Path) -> str:
-    """Returns the commands that a test runs for those of a block."""
-    for change in changes:
-        new, count = re.subn(change.of, change.to.format(**names), block, flags=re.MULTILINE)
-        if count:
-            used.add(change)
-            block = new
-    return block
-
-
-def run(block: str, folder: Path, **variables: str) -> str:
-    """Runs commands as a shell does, and returns what they print."""
-    path = f"{BIN}:{environment()['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block],
-        cwd=folder,
-        env={**environment(), "PATH": path, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def test_the_commands_for_the_parts_alone(finished: Workspace, project: Path, tmp_path: Path) -> None:
@@ -110,23 +51,6 @@ def test_every_command_of_the_readme(finished: Workspace, project: Path, tmp_pat
     assert "| fast_align, offline |" in printed
     assert f"Report: {finished.results.relative_to(finished.folder)}" in printed
     assert len((tmp_path / "text.links").read_text().splitlines()) == len(marian_folder.spoken(1, 20))
-
-
-def test_every_command_of_the_tutorial(project: Path, tmp_path: Path) -> None:
-    workspace = make_workspace(tmp_path / "project", project)
-    (workspace.folder / "little.yaml").write_text(yaml.safe_dump(LITTLE))
-    used: set[Change] = set()
-    printed = []
-    for block in blocks(project / "docs" / "tutorial.md"):
-        commands = changed(block, TUTORIAL, used, scratch=tmp_path)
-        printed.append(run(commands, workspace.folder, PYTHONPATH=str(workspace.folder / "src")))
-    assert used == set(TUTORIAL), "a change that changes nothing"
-    rerun, rows = printed[-2], printed[-1]
-    assert "squared_attention" in rerun.splitlines()[-1]
-    assert "attribute" in rerun
-    assert not re.search(r"^train\b", rerun, re.MULTILINE)
-    models = [line.split("|")[1].strip() for line in rows.splitlines() if "squared_attention" in line]
-    assert sorted(models) == ["shallow", "transformer"]
 
 
 def test_every_link_of_the_documentation_leads_somewhere(project: Path) -> None:

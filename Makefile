@@ -43,6 +43,7 @@ install: $(VENV)/installed
 demo: install
 	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --logger alignlens
 	@$(BIN)/alignlens report --print $(if $(CONFIG),--configfile $(CONFIG))
+	@echo "All runs, to compare: make ui"
 
 ui: install
 	$(BIN)/alignlens ui

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
     )
-    parser.add_argument("--print", action="store_true", help="only print the main table and where the report is")
+    parser.add_argument("--print", action="store_true", help="only print the main tables, and where the rest is")
     parser.epilog = (
         "Without --results, the configuration of the current folder tells what to show and what is missing.\n"
         "With --results it shows what the pipeline made last; in a folder of another making, everything.\n\n"

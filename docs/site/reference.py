@@ -29,6 +29,8 @@ from alignlens.workflow.configuration import config_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from alignlens.attribution.spec import MethodSpec
+
     Rule = dict[str, Any]
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -54,8 +56,13 @@ def methods() -> str:
     for spec in METHODS.values():
         name = f"`{spec.name}`" + "".join(f" (`{alias}`)" for alias in spec.aliases)
         only = "all" if spec.only is None else ", ".join(f"`{each}`" for each in spec.only.architectures)
-        rows.append((name, spec.paper, f"`{spec.equation}`", spec.cost, only))
-    return _table(("method", "paper", "score of source piece i for target piece j", "passes", "models"), rows)
+        rows.append((name, spec.paper, f"`{spec.equation}`", _rows(spec), spec.cost, only))
+    return _table(("method", "paper", "score of source piece i for target piece j", "rows", "passes", "models"), rows)
+
+
+def _rows(spec: MethodSpec) -> str:
+    told = "may be negative" if spec.signed else "do not sum to one"
+    return ("sum to one" if spec.distribution else told) + ("; also of the prefix" if spec.prefix else "")
 
 
 def parameters() -> str:

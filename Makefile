@@ -6,14 +6,16 @@ CONFIG ?=
 # Tests on real data look here and skip, with the reason, where it is absent.
 export ALIGNLENS_MIRROR ?= $(realpath ../shared/data)
 
-.PHONY: help install demo ui server server-down screenshot test test-cluster drills check format lock clean
+.PHONY: help install demo ui server server-down screenshot test test-cluster drills check docs reference format lock clean
 
 help:
-	@echo "make demo    install, run the pipeline on the embedded corpus, print the table"
+	@echo "make demo    install, run the pipeline on the embedded corpus, print the main table and where everything is"
 	@echo "make test    install, run every test that needs nothing else"
 	@echo "make test-cluster    install Slurm, PostgreSQL and a browser by apt, run the tests that need them"
 	@echo "make drills  try bad input, damage, kills, full disks, attacks; write the table of docs/reliability.md"
 	@echo "make check   ruff, mypy, snakefmt, snakemake --lint"
+	@echo "make docs    the documentation as a site, in build/site; a broken link is an error"
+	@echo "make reference    write the generated tables of the documentation again"
 	@echo "make ui      compare the runs in the MLflow UI"
 	@echo "make server  an MLflow server of your own with PostgreSQL; make server-down ends it"
 	@echo "make screenshot    the pictures of docs/images from the demo's results, in a headless Chromium"
@@ -22,21 +24,26 @@ help:
 
 KERNELS := $(wildcard src/alignlens/attribution/*/kernels/*)
 
-# pip compiles one file at a time, tests of packages too: half of its time. Bytecode is a convenience, so its errors are ignored.
+# pip compiles one file at a time, tests of packages too: half of its time. Some packages have files for other versions of
+# Python, which do not compile; bytecode is a convenience, so that is no error.
 $(VENV)/installed: requirements.lock pyproject.toml $(KERNELS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "make: $(PYTHON) is older than 3.11; say make PYTHON=python3.12" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
-	-$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "Installing into $(VENV), some two minutes: packages ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
+	@echo "... bytecode ..."
+	@$(BIN)/python -m compileall -q -q -j 0 -x '/tests?/' $(VENV)/lib || true
+	@echo "... alignlens and its compiled steps"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 install: $(VENV)/installed
 
 demo: install
 	$(BIN)/snakemake --cores all $(if $(CONFIG),--configfile $(CONFIG)) --logger alignlens
 	@$(BIN)/alignlens report --print $(if $(CONFIG),--configfile $(CONFIG))
+	@echo "All runs, to compare: make ui"
 
 ui: install
 	$(BIN)/alignlens ui
@@ -76,16 +83,26 @@ check: install
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --lint
 
+# Nothing is loaded from a network, neither here nor by the pages.
+docs: install
+	@NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict
+	@echo "The documentation: build/site/index.html (for its search: python3 -m http.server --directory build/site)"
+
+reference: install
+	$(BIN)/python docs/site/reference.py
+
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile rules
 
 lock: install
-	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' | sort -f; } > lock.new
+	{ head -n 1 requirements.lock; $(BIN)/python -m pip freeze --all --exclude-editable | sed -e 's/+cpu$$//' -e '/^pip==/d' -e '/^systran-align==/s/$$/; python_version < "3.12"/' | sort -f; } > lock.new
 	mv lock.new requirements.lock
 
+# Everything that is built and can be built again. Results stay: hours of somebody's machine may be in them.
 clean:
-	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build src/*.egg-info
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + -o -name "*.so" -exec rm -f {} +
-	@test ! -d results/demo || echo "results/ stays: delete it by hand if you no longer need it"
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info lock.new
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} + -o -name "*.so" -exec rm -f {} +
+	@test -z "$$(ls results | grep -v '^README.md$$')" \
+		|| echo "results/ stays ($$(du -sh results | cut -f 1)); delete by hand what you no longer need"

@@ -16,12 +16,14 @@ class AlignerRun:
     name: str = setting(REQUIRED, "The aligner.", choices=ALIGNERS)
     text: str = setting(
         "offline",
-        "offline trains on the test text too; online does not, and applies the stored model to it.",
+        "`offline` also trains on the test text, as word aligners usually do; `online` does not, and applies the "
+        "stored model.",
         choices=TEXTS,
     )
     max_pairs: int | None = setting(
         None,
-        "Train on the first this many pairs only (the table says so); null for all.",
+        "Train only on this many pairs (the first ones), for slow aligners on large text; the table says so. `null` "
+        "for all.",
         PAIRS,
         "the largest corpora are smaller",
     )

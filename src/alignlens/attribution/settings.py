@@ -27,22 +27,26 @@ class AttributionSettings:
 
     decodings: tuple[str, ...] = setting(
         DECODINGS,
-        "Targets that are attributed; forced is the reference, free the model's own translation.",
+        "`forced`: the reference translation is attributed; `free`: the model's own, scored against fast_align "
+        "(online, trained for it if `aligners` has none).",
         choices=DECODINGS,
         **_CHOSEN,
     )
     extractions: tuple[str, ...] = setting(
-        EXTRACTIONS, "How scores of pieces become links of words.", choices=EXTRACTIONS, **_CHOSEN
+        EXTRACTIONS, "How scores of pieces become links of words (docs/conventions.md).", choices=EXTRACTIONS, **_CHOSEN
     )
     methods: tuple[str, ...] = setting(
         (),
-        "Methods besides those the studies need, as name or name,key=value (alignlens align --list).",
+        "Methods besides those that the studies need: `attention,layer=0,head=2`, `ding_smoothgrad,n=100`. "
+        "`alignlens align --list` shows all names and parameters. On a dataset without gold links only these run, "
+        "and they end in links.",
         maxItems=1000,
     )
     leave_out: tuple[str, ...] = setting(
         (),
-        "Methods left out of the comparison of all methods to save time; those that are listed in methods "
-        "or requested by a study stay in.",
+        "Methods to leave out of the comparison of all methods because they take too long: "
+        "`[integrated_gradients]`. This does not affect methods that a study asks for or that "
+        "`attribution.methods` names, so you can list `integrated_gradients,n=4` there instead.",
         choices=tuple(METHODS),
         uniqueItems=True,
     )
@@ -54,25 +58,33 @@ class AttributionSettings:
     )
     samples: int = setting(
         30,
-        "Noisy copies per sentence of the smoothed methods.",
+        "Noisy copies of the smoothed methods; time grows with them.",
         COPIES._replace(most=COPIES.most // 2),  # the plan asks what twice as many would cost
         "the error of their mean only falls with the square root of their number",
     )
     adaptive: float | None = setting(
-        None, "Stop drawing copies for a target word whose link is settled up to this risk; null for never.", ADAPTIVE
+        None,
+        "A risk such as `0.01`: a target word draws no more copies once its link is settled up to this risk. "
+        "Faster; entropies and scores then come from fewer copies.",
+        ADAPTIVE,
     )
     batch_tokens: int = setting(
         2048,
-        "Largest number of tokens in a batch, padding and noisy copies included.",
+        "Most padded tokens of a batch, noisy copies included; lower it if memory runs out.",
         BATCH_TOKENS,
         "a whole batch must fit in memory",
     )
     shards: int = setting(
-        1, "Jobs among which the sentences of one attribution are divided.", Limits(1, 1000), "each is a separate job"
+        1,
+        "Number of jobs among which the sentences of an attribution are divided, for a cluster. Results are the "
+        "same bytes.",
+        Limits(1, 1000),
+        "each is a separate job",
     )
     cost_sentences: int = setting(
         100,
-        "Test sentences on which every method is timed by itself, for the table of methods.",
+        "Number of evenly spaced test sentences on which every method is timed separately, for seconds and passes "
+        "in `report/methods.*`. A method stops after 20 seconds, however many sentences it has done.",
         SENTENCES,
         "each method stops after 20 seconds anyway",
     )

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 ORDER = "order"
 _MEAN_FIRST = "mean_then_"
+_ORDER = (
+    "whether every copy is normalised before the mean is taken, as in the released code, or raw scores are averaged "
+    "first"
+)
 
 
 def smoothed(spec: MethodSpec, name: str, step: str, *, rank: int, aliases: tuple[str, ...] = ()) -> MethodSpec:
@@ -28,7 +32,11 @@ def smoothed(spec: MethodSpec, name: str, step: str, *, rank: int, aliases: tupl
         paper=f"{spec.paper}; Smilkov et al. 2017",
         equation=f"mean over copies of {spec.equation}",
         cost="n forward, n J backward",
-        parameters={**spec.parameters, **NOISE, ORDER: one_of(f"{step}_then_mean", f"{_MEAN_FIRST}{step}")},
+        parameters={
+            **spec.parameters,
+            **NOISE,
+            ORDER: one_of(f"{step}_then_mean", f"{_MEAN_FIRST}{step}", about=_ORDER),
+        },
         rank=rank,
         aliases=aliases,
     )

@@ -26,11 +26,12 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting of a method: its default, what it accepts in words, and how its text is read."""
+    """One setting of a method: its default, what it accepts in words, how its text is read, and what it is about."""
 
     default: Any
     accepts: str
     read: Callable[[str], Any]  # raises ValueError for text that it does not accept
+    about: str = ""
 
 
 class Contributions(NamedTuple):
@@ -164,7 +165,7 @@ class MethodSpec:
         return self.only is None or architecture in self.only.architectures
 
 
-def one_of(*choices: str) -> Parameter:
+def one_of(*choices: str, about: str = "") -> Parameter:
     """Returns a parameter with named values, the first of them its default."""
 
     def read(text: str) -> str:
@@ -172,43 +173,76 @@ def one_of(*choices: str) -> Parameter:
             raise ValueError(text)
         return text
 
-    return Parameter(choices[0], " or ".join(choices), read)
+    return Parameter(choices[0], " or ".join(choices), read, about)
 
 
-def number(default: float, limits: Limits) -> Parameter:
+def number(default: float, limits: Limits, about: str = "") -> Parameter:
     """Returns a parameter that is a number within limits."""
-    return Parameter(default, f"a number {limits}", limits.real)
+    return Parameter(default, f"a number {limits}", limits.real, about)
 
 
-def whole(default: int, limits: Limits) -> Parameter:
+def whole(default: int, limits: Limits, about: str = "") -> Parameter:
     """Returns a parameter that is a whole number within limits."""
-    return Parameter(default, f"a number {limits}", limits.whole)
+    return Parameter(default, f"a number {limits}", limits.whole, about)
 
 
-def place(*names: str) -> Parameter:
+def place(*names: str, about: str = "") -> Parameter:
     """Returns a parameter that is a name or the number of a layer or head; negative numbers count from the last."""
 
     def read(text: str) -> str | int:
         return text if text in names else PLACE.whole(text)
 
-    return Parameter(names[0], f"{', '.join(names)} or a number from 0 to {PLACE.most}", read)
+    return Parameter(names[0], f"{', '.join(names)} or a number from 0 to {PLACE.most}", read, about)
 
 
-#: Which token's probability is explained: the label, or the most probable other token.
-LABEL = {"label": one_of("reference", "runner_up")}
+_ONE = "a number picks one, from 0; negative numbers count from the last"
+#: The mean over all layers or heads, or one of them.
+LAYER = {"layer": place("mean", about=f"`mean` of all; {_ONE}")}
+HEAD = {"head": place("mean", about=f"`mean` of all; {_ONE}")}
 
-#: ``train`` keeps a backward pass as it was in training (FConv scales its encoder's); ``true`` is the derivative.
-GRADIENT = {"gradient": one_of("train", "true"), "score": one_of("log_p", "p"), **LABEL}
+#: The decoder step that a row of attention is taken from.
+STEP = {
+    "step": one_of(
+        "out",
+        "in",
+        about="`out`: row j is of the step that predicts piece j; `in`: of the step that reads it, one later",
+    )
+}
 
-#: The baseline for an absent source token, in its vector before positions: zeros.
-BASELINE = {"baseline": one_of("zero")}
+#: Which token's probability is explained.
+LABEL = {
+    "label": one_of(
+        "reference",
+        "runner_up",
+        about="`reference`: the token in the target; `runner_up`: the most probable other token, to see what depends "
+        "on the token",
+    )
+}
 
-#: A straight path from the baseline of all source tokens, and how many points of it are asked.
-PATH = {**BASELINE, "n": whole(20, COPIES)}
+_GRADIENT = (
+    "`train`: as in training; `true`: the derivative. They differ for FConv only, which scales the gradient at its "
+    "encoder output by 1 / (2 · decoder layers)"
+)
+GRADIENT = {
+    "gradient": one_of("train", "true", about=_GRADIENT),
+    "score": one_of(
+        "log_p",
+        "p",
+        about="whose gradient is taken; both give the same rows without noise, or where each copy is normalised",
+    ),
+    **LABEL,
+}
+#: The gradient of methods whose scores add up only if it is the derivative.
+DERIVATIVE = {"gradient": one_of("true", "train", about=f"{_GRADIENT}, and then the scores do not add up")}
 
-#: Noise: its standard deviation as a share of the sentence's range of embedding entries, copies, and seed.
+#: What stands for a source token that is not there.
+BASELINE = {"baseline": one_of("zero", about="a vector of zeros, before positions, replaces a missing token")}
+
+#: A straight path from the baseline of all source tokens.
+PATH = {**BASELINE, "n": whole(20, COPIES, "points of the path")}
+
 NOISE = {
-    "sigma": number(0.15, SIGMA),
-    "n": whole(30, COPIES),
-    "seed": whole(1, SEED),
+    "sigma": number(0.15, SIGMA, "standard deviation of the noise, as a share of the range of a sentence's embeddings"),
+    "n": whole(30, COPIES, "noisy copies"),
+    "seed": whole(1, SEED, "seed of the noise"),
 }

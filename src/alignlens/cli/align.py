@@ -269,12 +269,14 @@ def _models(args: argparse.Namespace, trained: TrainedModel, recipe: AlignmentRe
 
 def _print_methods() -> None:
     for name, spec in METHODS.items():
-        parameters = "; ".join(
-            f"{key}={parameter.default} ({parameter.accepts})" for key, parameter in spec.parameters.items()
+        parameters = (
+            f"{key}={parameter.default} ({parameter.accepts}): {parameter.about.replace('`', '')}"
+            for key, parameter in spec.parameters.items()
         )
-        lines = {"parameters": parameters, "paper": spec.paper, "equation": spec.equation, "cost": spec.cost}
+        lines = {"paper": [spec.paper], "equation": [spec.equation], "cost": [spec.cost], "parameters": parameters}
         if spec.only is not None:
-            lines["models"] = f"{' and '.join(spec.only.architectures)} only: {spec.only.reason}"
+            lines["models"] = [f"{' and '.join(spec.only.architectures)} only: {spec.only.reason}"]
         print(f"{name}: {spec.summary}")
-        for label, text in lines.items():
-            print(f"  {label:<10}  {text}")
+        for label, texts in lines.items():
+            for place, text in enumerate(texts):
+                print(f"  {label if place == 0 else '':<10}  {text}")

@@ -135,11 +135,11 @@ def _dispatched(arguments: list[str]) -> int:
     debug = _DEBUG in arguments
     arguments = [argument for argument in arguments if argument != _DEBUG]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
-    module = importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
+    module = _module_of(verb)
     if (option := _empty_value(arguments)) is not None:
         print(f"alignlens {verb}: {one_line(option)}: is empty. Give it a value.", file=sys.stderr)
         return 2
-    args = _parser(verb, module).parse_args(arguments)
+    args = parser_of(verb).parse_args(arguments)
     try:
         with exit_on_error(verb, debug):
             status = _run(verb, module, args)
@@ -149,14 +149,19 @@ def _dispatched(arguments: list[str]) -> int:
     return status or 0
 
 
-def _parser(verb: str, module: ModuleType) -> argparse.ArgumentParser:
+def _module_of(verb: str) -> ModuleType:
+    return importlib.import_module(f"alignlens.cli.{verb.replace('-', '_')}")
+
+
+def parser_of(verb: str) -> argparse.ArgumentParser:
+    """Returns the parser of a verb, whose module is imported for that."""
     parser = _Parser(
         prog=f"alignlens {verb}",
         description=VERBS[verb][0].upper() + VERBS[verb][1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(_DEBUG, action="store_true", help="show the traceback of an error")
-    module.configure(parser)
+    _module_of(verb).configure(parser)
     return parser
 
 

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--heatmaps", type=count(HEATMAPS), default=1, metavar="N", help="sentences drawn per dataset (default 1)"
     )
-    parser.add_argument("--print", action="store_true", help="only print the main table and the path of the report")
+    parser.add_argument("--print", action="store_true", help="only print the main tables, and where the rest is")
     parser.epilog = (
         "Without --results, the configuration of the current folder says what to show and what is missing.\n"
         "With --results it shows what the last pipeline run made, or everything if the folder has no manifest.\n\n"

@@ -18,10 +18,13 @@ class CleaningSettings:
     """Limits for training pairs."""
 
     max_words: int = setting(
-        100, "Longest sentence kept, in words.", Limits(1, 200), "HMM and IBM4 take no longer sentences"
+        100,
+        "Longest sentence kept; HMM and IBM4 take 200 words at most.",
+        Limits(1, 200),
+        "HMM and IBM4 take no longer sentences",
     )
     max_ratio: float = setting(
-        9.0, "Largest ratio of the two sides' lengths kept.", Limits(1, 1000), "no sentence pair has a larger one"
+        9.0, "Largest ratio of the two lengths.", Limits(1, 1000), "no sentence pair has a larger one"
     )
     drop_duplicates: bool = setting(True, "Keep only the first of identical pairs.")
     drop_test_overlap: bool = setting(True, "Drop training pairs that occur in the test or dev text.")
@@ -36,7 +39,7 @@ class PrepareSettings:
     )
     max_train_pairs: int | None = setting(
         None,
-        "Use only this many training pairs, the first ones left after cleaning; null for all.",
+        "Use only this many training pairs (the first ones), to try something quickly; `null` for all.",
         PAIRS,
         "the largest corpora are smaller",
     )

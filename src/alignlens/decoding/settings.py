@@ -33,20 +33,28 @@ class BeamSettings:
     long can only end. ``n_best`` is how many hypotheses of a sentence are wanted.
     """
 
-    beam: int = setting(5, "Hypotheses kept at every step.", BEAM, "every hypothesis is a row of the batch in memory")
+    beam: int = setting(
+        5,
+        "Hypotheses kept at every step; 1 is greedy search.",
+        BEAM,
+        "every hypothesis is a row of the batch in memory",
+    )
     length_penalty: float = setting(
         1.0,
-        "Exponent of the length that a log probability is divided by; 0 for none, 1 for the mean per piece.",
+        "Log probabilities are compared after division by length to this power: 0 favours short "
+        "translations, 1 is the mean per piece.",
         LENGTH_PENALTY,
         "a float cannot hold a length to a higher power",
     )
     max_ratio: float = setting(
         2.0,
-        "A translation has at most max_ratio times as many pieces as its source, plus max_offset.",
+        "A translation has at most `max_ratio` × source pieces + `max_offset` pieces.",
         MAX_RATIO,
         "no language needs a larger ratio",
     )
-    max_offset: int = setting(10, "See max_ratio.", MAX_OFFSET, "a translation that never ends takes that many steps")
+    max_offset: int = setting(
+        10, "See `decoding.max_ratio`.", MAX_OFFSET, "a translation that never ends takes that many steps"
+    )
     n_best: int = 1
 
     def __post_init__(self) -> None:
@@ -67,12 +75,14 @@ class TranslationSettings(BeamSettings):
 
     batch_tokens: int = setting(
         4000,
-        "Largest number of source tokens in a batch, padding included.",
+        "Most padded source pieces of a batch; lower it if memory runs out. Translations do not depend on it.",
         BATCH_TOKENS,
         "a whole batch must fit in memory",
     )
     bleu_tokenize: Tokenizer = setting(
-        "none", "Tokeniser of sacreBLEU, part of the signature; prepared text is already tokenised."
+        "none",
+        "Tokeniser of sacreBLEU: `none` (prepared text is already tokenised), `13a`, `intl`, `char` or `zh`; it "
+        "is part of the signature.",
     )
 
 

@@ -12,8 +12,8 @@ from alignlens.io.typed import setting
 class IntervalSettings:
     """The bootstrap interval of a score of a test set."""
 
-    level: float = setting(95, "Percentage of resampled corpora inside the interval.", LEVEL)
+    level: float = setting(95, "Percent of resampled test sets inside the interval.", LEVEL)
     samples: int = setting(
-        1000, "Number of resampled corpora.", RESAMPLES, "every resampled test set is kept in memory for every row"
+        1000, "Resampled test sets.", RESAMPLES, "every resampled test set is kept in memory for every row"
     )
     seed: int = setting(1, "Seed of the resampling.", SEED, "random generators take no other seeds")

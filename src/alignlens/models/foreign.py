@@ -33,8 +33,10 @@ class ForeignModel:
 
     huggingface: str | dict[str, str] = setting(
         REQUIRED,
-        "Folder of a Hugging Face translation model, with {source} and {target} for the languages of a direction, or a "
-        "folder for each direction; $NAME is an environment variable. Languages may follow it, as #en_XX-fr_XX.",
+        "Folder of a Marian (OPUS-MT), BART, mBART, M2M100 or NLLB model, which is used as it is "
+        '(docs/models.md#in-the-pipeline): `"$ALIGNLENS_OPUS/opus-mt-{source}-{target}"`, where `{source}` and '
+        "`{target}` are the languages of a direction and `$NAME` is an environment variable; or a folder for each "
+        "direction, `{en-fr: FOLDER, fr-en: FOLDER}`. You can add languages: `FOLDER#eng_Latn-fra_Latn`.",
         **ONE_LINE,
     )
 

@@ -75,16 +75,20 @@ def read_report(manifest: Manifest) -> Found:
 
 
 def printed(found: Found, page: Path) -> Iterator[str]:
-    """Yields the main tables, and where the report is."""
+    """Yields the tables that matter most, which fit on a screen, and where the rest is."""
     for dataset in tables.datasets_of(found.scored, found.expected):
         yield markdown(tables.summary_table(dataset, found.scored, found.expected, found.failures))
-    for dataset in model_tables.model_datasets(found.models, found.expected_models):
+    looked_at = next((shown for study in found.studies if (shown := study_tables(study))), [])
+    yield from map(markdown, looked_at)
+    for dataset in model_tables.model_datasets(found.models, found.expected_models) if not looked_at else ():
         narrow = model_tables.models_table(dataset, found.models, found.expected_models, found.failures, narrow=True)
         yield markdown(narrow)
     for study in found.studies:
-        yield from map(markdown, study_tables(study))
-    for study in found.studies:
         yield f"{study.name}: {claims_told(study)}: {study.page}"
+    for name, what in (("methods", "All methods of all models"), ("models", "All models, BLEU")):
+        table = found.manifest.root / "report" / f"{name}.md"
+        if looked_at and table.is_file():
+            yield f"{what}: {table}"
     if found.failures:
         yield f"Did not end well: {', '.join(failure.name for failure in found.failures)}."
     yield f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {found.manifest.root}"

@@ -23,14 +23,18 @@ class BpeSettings:
     rest are spelled in bytes. A configuration sets neither of the last two.
     """
 
-    kind: Kind = setting("joint", "One vocabulary for both sides, or one per side.")
+    kind: Kind = setting(
+        "joint", "`joint`: one vocabulary for both sides; `separate`: one per side, as in Ding et al. (2019)."
+    )
     vocab: int = setting(
         8000,
         "Number of pieces (per side if separate).",
         VOCABULARY,
         "the output layer of a model has one row per piece",
     )
-    dummy_prefix: bool = setting(True, "Whether the first word of a line carries the word-start mark, like all others.")
+    dummy_prefix: bool = setting(
+        True, "Whether the first word of a line carries the word-start mark; `false` as in Ding et al. (2019)."
+    )
     coverage: float = 1.0
     limit: int | None = None
 

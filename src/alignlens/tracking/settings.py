@@ -15,7 +15,12 @@ _PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@|[?&]password=")
 class TrackingSettings:
     """Where MLflow runs go."""
 
-    uri: str | None = setting(None, "An MLflow tracking server or store; null for SQLite under results/.", **ONE_LINE)
+    uri: str | None = setting(
+        None,
+        "`null`: SQLite under `results/`; or a server, `http://host:port`. A password in the address is an error: "
+        "put user and password in `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`.",
+        **ONE_LINE,
+    )
 
     def __post_init__(self) -> None:
         """Raises for a password: a configuration is copied, committed and printed."""

@@ -50,9 +50,13 @@ class Preset(Recipe):
 class ChosenModel:
     """A preset with changes, as a configuration has it."""
 
-    preset: str = setting(REQUIRED, "A model of config/models.yaml.")
-    model: dict[str, Any] = setting({}, "Changes to its sizes and switches.")
-    training: dict[str, Any] = setting({}, "Changes to its training.")
+    preset: str = setting(REQUIRED, "A model of `models.yaml`.")
+    model: dict[str, Any] = setting(
+        {}, "Sizes and switches that differ from the preset: `{dim: 128}` (docs/models.md lists them all)."
+    )
+    training: dict[str, Any] = setting(
+        {}, "Training settings that differ: `{max_updates: 5000, learning_rate: 0.0005}`."
+    )
 
 
 class Presets:

@@ -156,14 +156,19 @@ class MaskSettings:
 
     updates: int = setting(400, "Updates to train for.", *_UPDATES)
     alpha: float = setting(
-        MaskNetOptions.alpha, "Factor of the penalty for masks below one.", Limits(0, 1000), _ALL_ONE
+        MaskNetOptions.alpha,
+        "Weight of the penalty for masks below one: the larger, the fewer source positions are open. Lower it if "
+        "masks end up at one.",
+        Limits(0, 1000),
+        _ALL_ONE,
     )
     mask_input: Literal["released", "printed"] = setting(
         "released",
-        "Masks are computed from the input of the attention layer and the encoder output (released), or from queries "
-        "and keys of each head, projected once more (printed).",
+        "Input of the masks: `released` as in the code of Lu et al. (2021), `printed` as in the paper.",
     )
-    training: dict[str, Any] = setting({}, "Further changes to the training, such as {learning_rate: 0.001}.")
+    training: dict[str, Any] = setting(
+        {}, "Further changes to the training: `{learning_rate: 0.001, batch_tokens: 4000}`."
+    )
 
     def trained(self, where: str = "masks") -> TrainingSettings:
         """Returns the training settings; raises for unknown changes, and for those that have their own key."""

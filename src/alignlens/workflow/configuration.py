@@ -30,50 +30,57 @@ class PlainSettings(PrepareSettings):
     """The part of a configuration that means what it says; the rest are names that have to be looked up."""
 
     preset: str = setting(
-        REQUIRED, "Name of this configuration; its results go to results/<preset>/.", format="preset-name"
+        REQUIRED,
+        "Name of the configuration; results are written to `results/<preset>/`. Give your own configuration its "
+        "own name.",
+        format="preset-name",
     )
     mirror: str | None = setting(
         None,
-        "Folder to search for data files before anything is downloaded (also ALIGNLENS_MIRROR).",
+        "Folder searched for data files before anything is downloaded; the environment variable "
+        "`ALIGNLENS_MIRROR` does the same.",
         **ONE_LINE,
     )
     subwords: BpeSettings = group(BpeSettings, "SentencePiece BPE for the neural models.")
     seeds: tuple[int, ...] = setting(
         (1,),
-        "Seeds of the models; every model is trained once per seed.",
+        "Seeds of the models: each model is trained once with each seed; tables then give mean and standard "
+        "deviation. A model from elsewhere has only the first, in its paths and tables.",
         *_SEED,
         minItems=1,
         maxItems=1000,
         uniqueItems=True,
     )
     directions: Literal["both", "forward"] = setting(
-        "both", "Whether models are trained in both directions, or only from the dataset's source to its target."
+        "both",
+        "`both`, or `forward`: models only translate from the dataset's source side to its target side. Aligners "
+        "always run both ways.",
     )
     decoding: TranslationSettings = group(TranslationSettings, "How the models translate the test text.")
     aligners: tuple[AlignerRun, ...] = setting(
         (AlignerRun("fast_align"),),
-        "Word aligners to train and score, each a group of rows in the table.",
+        "The rows of the table: a list of entries with these keys.",
         minItems=1,
     )
     symmetrizations: tuple[str, ...] = setting(
         SYMMETRIZATIONS,
-        "How the two directions are combined; the names ending in -lilt need both words free.",
+        "How the two directions are combined (docs/conventions.md).",
         choices=SYMMETRIZATIONS,
         minItems=1,
         uniqueItems=True,
     )
     attribution: AttributionSettings = group(
-        AttributionSettings, "How source words are credited for target words, and how links are read off the scores."
+        AttributionSettings, "Which source words a model used for a target word, and how those scores become links."
     )
     interval: IntervalSettings = group(IntervalSettings, "Bootstrap interval of every AER.")
-    seed: int = setting(1, "Seed of everything else that draws random numbers (eflomal's sampler).", *_SEED)
+    seed: int = setting(1, "Seed of everything else that draws random numbers (eflomal).", *_SEED)
     heatmaps: int = setting(
         3,
-        "Number of test sentences shown as alignment heatmaps per dataset.",
+        "Test sentences shown as heatmaps in the report.",
         HEATMAPS,
         "each is a figure on the page",
     )
-    tracking: TrackingSettings = group(TrackingSettings, "Where MLflow runs go.")
+    tracking: TrackingSettings = group(TrackingSettings, "Where MLflow runs go (docs/tracking.md).")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,25 +89,28 @@ class Configuration(PlainSettings):
 
     datasets: tuple[str, ...] = setting(
         REQUIRED,
-        "Names of datasets (config/datasets.yaml or custom_datasets) to run everything on.",
+        "Datasets to run everything on.",
         minItems=1,
         maxItems=1000,
         uniqueItems=True,
     )
     custom_datasets: dict[str, Any] = setting(
-        {}, "Your own datasets, in the form of config/datasets.yaml; an entry replaces one of the same name."
+        {}, "Your own datasets in the form of `datasets.yaml`; an entry replaces one of the same name."
     )
     models: dict[str, ChosenModel | ForeignModel | None] = setting(
         {},
-        "Translation models to train or import, under names of your own; null drops a model of the configuration "
-        "below.",
+        "Translation models: a name that you choose, and below it the next three keys for a model to train, or "
+        "only `huggingface` for a model from elsewhere. `config.yaml` has three; `name: null` leaves one of them "
+        "out.",
         maxProperties=1000,
         propertyNames={"format": "model-name"},
     )
     studies: dict[str, Any] = setting(
         {},
-        "The studies of papers to run; most need a dataset with gold links. The settings of a "
-        "study are described in its folder under src/alignlens/studies/; null for none.",
+        "The studies that the pipeline produces, under `results/<preset>/<study>/`: each has the tables, figures "
+        "and claims of one paper, and its own settings; `{}` for its defaults, `null` to remove one. "
+        "`config.yaml` lists them all. Studies that score links leave out datasets without gold links. `snakemake "
+        "ding2019` builds that study and what it needs.",
         additionalProperties=False,
     )
 

@@ -57,9 +57,9 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
 SPEC = MethodSpec(
     name="alti",
-    summary="shares of source and prefix by how close the parts of each attention block are to its output, multiplied",
-    paper="Ferrando et al. 2022, ALTI+; ALTI of the same year",
-    equation="max(0, |y| - |y - T(x_i)|) / sum over all parts of y, rolled out through all layers",
+    summary="shares of source and prefix by how near the parts of each attention block are to its output, multiplied",
+    paper="Ferrando et al. 2022, ALTI and ALTI+",
+    equation="max(0, L1(y) - L1(y - T(x_i))) / its sum over all parts of y, rolled out through all layers",
     cost="1 forward",
     passes=OwnPasses(score, forward=2),
     distribution=False,

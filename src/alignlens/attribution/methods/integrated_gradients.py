@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from alignlens.attribution.methods.ding_grad import row as positive
 from alignlens.attribution.methods.li_grad import absolute
-from alignlens.attribution.spec import GRADIENT, PATH, GradientPasses, MethodSpec, Reading, one_of
+from alignlens.attribution.spec import DERIVATIVE, GRADIENT, PATH, GradientPasses, MethodSpec, Reading, one_of
 
 if TYPE_CHECKING:
     from alignlens.attribution.spec import Values
@@ -26,20 +26,25 @@ def reading(values: Values) -> Reading:
     return _ROWS[values["reading"]]
 
 
+_READING = (
+    "`signed`: the scores add up to the gain in log p; `positive`: evidence against the piece counts as zero; "
+    "`absolute`: both count alike"
+)
+
 SPEC = MethodSpec(
     name="integrated_gradients",
-    summary="gradient times embedding with its sign, averaged on the path from zero vectors to the sentence",
-    paper="Sundararajan et al. 2017; midpoint rule",
+    summary="gradient times embedding, averaged on the way from zero vectors to the sentence, with its sign",
+    paper="Sundararajan et al. 2017, midpoint rule",
     equation="e_i . mean over k of d log p(t_j) / d e_i at (k - 1/2) / n of all embeddings",
     cost="n forward, n J backward",
     passes=GradientPasses(reading, normalised=False, path=True),
     # The derivative, else nothing adds up; and of one token, which the runner-up is not along a path.
     parameters={
-        "reading": one_of(*_ROWS),
+        "reading": one_of(*_ROWS, about=_READING),
         **PATH,
         **GRADIENT,
-        "gradient": one_of("true", "train"),
-        "label": one_of("reference"),
+        **DERIVATIVE,
+        "label": one_of("reference", about="the token in the target"),
     },
     distribution=False,
     signed=True,

@@ -31,13 +31,18 @@ def reading(values: Values) -> Reading:
     return Reading(mean_abs) if values["reading"] == "mean_abs" else Reading(raw=absolute)
 
 
+_READING = (
+    "`mean_abs`: the printed equation; `abs_dot`: the code released by Ding et al., at the revision that the "
+    "experiments name"
+)
+
 SPEC = MethodSpec(
     name="li_grad",
     summary="size of the gradient, without sign",
     paper="Li et al. 2016; Ding et al. 2019, equation 4",
-    equation="mean over d of |d log p(t_j) / d e_id|, or |e_i . d log p(t_j) / d e_i|",
+    equation="mean over d of abs(d log p(t_j) / d e_id), or abs(e_i . d log p(t_j) / d e_i)",
     cost="1 forward, J backward",
     passes=GradientPasses(reading),
-    parameters={"reading": one_of("mean_abs", "abs_dot"), **GRADIENT},
+    parameters={"reading": one_of("mean_abs", "abs_dot", about=_READING), **GRADIENT},
     rank=40,
 )

@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 
 #: The architectures with rules for all their layers.
 RULED = Only(("transformer", "calibrated", "lstm", "fconv"), "no relevance rules exist for its layers")
-#: What is explained: the token that stands there, the one the model finds best, or its best other than the first.
-EXPLAINED = {"label": one_of("reference", "top", "runner_up")}
+#: Which token is explained.
+EXPLAINED = {
+    "label": one_of(
+        "reference",
+        "top",
+        "runner_up",
+        about="`reference`: the token in the target; `top`: the token that the model finds best, as in Voita et al.; "
+        "`runner_up`: the most probable other than the one in the target",
+    )
+}
 
 
 def score(inputs: Inputs, values: Values) -> Contributions:
@@ -36,18 +44,28 @@ def score(inputs: Inputs, values: Values) -> Contributions:
     return found
 
 
+_BIAS = (
+    "`spread` over the inputs before signs are separated, as released: it takes no relevance away; `printed`: in the "
+    "denominator of equation 5"
+)
+_ATTENTION = (
+    "`taylor`: attention is one function of queries, keys and values, and its derivative is taken, as released; "
+    "`softmax`: only the derivative of the softmax, as the paper describes it; `constant`: the weights are given and "
+    "all relevance goes to the values; `usual`: `taylor`, but `constant` for LSTMs"
+)
+
 SPEC = MethodSpec(
     name="lrp",
     summary="relevance propagated back to source and prefix, positive and negative parts separately",
     paper="Voita et al. 2020, equation 5; Bach et al. 2015",
     equation="R_i = sum over j of R_j (alpha z+_ij / z+_j + (1 - alpha) z-_ij / z-_j)",
-    cost="1 forward, J relevance passes, which share what layers hand on",
+    cost="1 forward, J relevance passes that share the work of each layer",
     passes=OwnPasses(score, forward=1, backward=4),
     parameters={
-        "alpha": number(1.0, Limits(0, 1)),
-        "bias": one_of("spread", "printed"),
-        "attention": one_of("usual", "taylor", "softmax", "constant"),
-        "rescale": one_of("yes", "no"),
+        "alpha": number(1.0, Limits(0, 1), "share of the positive parts; the rest goes to the negative ones"),
+        "bias": one_of("spread", "printed", about=_BIAS),
+        "attention": one_of("usual", "taylor", "softmax", "constant", about=_ATTENTION),
+        "rescale": one_of("yes", "no", about="whether a layer scales what it passes on to make up for what it lost"),
         **EXPLAINED,
     },
     distribution=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.attribution.layers import member
-from alignlens.attribution.spec import MethodSpec, Only, TracedMasks, one_of, place
+from alignlens.attribution.spec import HEAD, LAYER, STEP, MethodSpec, Only, TracedMasks
 from alignlens.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def of_layer(attention: Attention, head: str | int) -> Tensor:
 SPEC = MethodSpec(
     name="mask",
     summary="how much a mask net would perturb the attention to a source position to hurt the translation",
-    paper="Lu et al. 2021, equations 3 to 6; mask nets of a trained model after the fact",
+    paper="Lu et al. 2021, equations 3 to 6; for a trained model, too",
     equation="1 - m[j,i]",
-    cost="1 forward; before that, mask nets are trained",
+    cost="1 forward, after the mask nets have been trained",
     passes=TracedMasks(of_layer),
-    parameters={"layer": place("mean"), "head": place("mean"), "step": one_of("out", "in")},
+    parameters={**LAYER, **HEAD, **STEP},
     distribution=False,
     only=Only(("transformer", "calibrated"), "masks are those of the attention of its layers"),
     rank=35,

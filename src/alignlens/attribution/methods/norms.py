@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from alignlens.attribution.layers import member
-from alignlens.attribution.spec import MethodSpec, TracedAttention, one_of, place
+from alignlens.attribution.spec import LAYER, STEP, MethodSpec, TracedAttention, place
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,10 +57,16 @@ SPEC = MethodSpec(
     name="norms",
     summary="norms of the weighted vectors that attention to the source adds up, of a layer or one head",
     paper="Kobayashi et al. 2020, equations 3 and 4",
-    equation="|| sum over h of a[h,j,i] f[h](x_i) ||",
+    equation="length of the sum over h of a[h,j,i] f_h(x_i)",
     cost="1 forward",
     passes=TracedAttention(of_layer),
-    parameters={"layer": place("mean"), "head": place("sum"), "step": one_of("out", "in")},
+    parameters={
+        **LAYER,
+        "head": place(
+            "sum", about="`sum`: the length of the sum over all heads, not the sum of their lengths; or one head"
+        ),
+        **STEP,
+    },
     distribution=False,
     rank=30,
 )

@@ -65,10 +65,10 @@ SPEC = MethodSpec(
     name="optimal_attention",
     summary="weights that make the target piece most probable; a true optimum for output linear, which is convex",
     paper="Snell et al. 2021, appendix A.1",
-    equation="argmin over weights a of -log p(t_j | a)",
-    cost="1 forward, and at most steps J backward as far as the weights",
+    equation="the weights a that minimise -log p(t_j)",
+    cost="1 forward, and at most `steps` J backward as far as the weights",
     passes=OwnPasses(score, forward=1, output=60),  # about 30 steps, forwards and backwards
-    parameters={"steps": whole(STEPS, Limits(1, 100_000))},
+    parameters={"steps": whole(STEPS, Limits(1, 100_000), "most steps of a target piece")},
     only=Only(("lstm",), "others have several attention layers, and what follows depends on them in other ways"),
     rank=100,
 )

@@ -38,11 +38,14 @@ SPEC = MethodSpec(
     name="probe",
     summary="probability of the target piece if all attention were on one source position",
     paper="Snell et al. 2021, equation 4",
-    equation="p(t_j | attention at i)",
-    cost="1 forward, and I forward of decoder or output layer, I source positions",
+    equation="p(t_j) if all attention is on i",
+    cost="1 forward, and the decoder (LSTM: only the output layers) once for every source position",
     passes=OwnPasses(score, forward=1, decoder_by_source=1),
     # The released proxy leaves the bias of its output layer out of the probe.
-    parameters={"scale": one_of("p", "log_p"), "bias": one_of("kept", "dropped")},
+    parameters={
+        "scale": one_of("p", "log_p", about="both have the same order"),
+        "bias": one_of("kept", "dropped", about="`dropped` leaves out the bias of the output layer"),
+    },
     distribution=False,
     signed=True,
     rank=90,

@@ -60,11 +60,11 @@ ATTENTIVE = Only(("transformer", "calibrated", "t5"), "layers other than attenti
 SPEC = MethodSpec(
     name="rollout",
     summary="attention weights of all layers multiplied, through encoder and decoder, with residual connections",
-    paper="Abnar and Zuidema 2020; extended to a decoder",
+    paper="Abnar and Zuidema 2020, extended to a decoder",
     equation="S = r (r + (1 - r) B) S + (1 - r) C E by decoder layer; E = (r + (1 - r) A) E by encoder layer",
     cost="1 forward",
     passes=OwnPasses(score, forward=1),
-    parameters={"residual": number(0.5, Limits(0, 1, below=True))},
+    parameters={"residual": number(0.5, Limits(0, 1, below=True), "share that a layer passes on of its input")},
     only=ATTENTIVE,
     rank=36,
 )

@@ -9,7 +9,7 @@ which nobody reads, is that of the step that predicts it.
 from __future__ import annotations
 
 from alignlens.attribution.methods import attention
-from alignlens.attribution.spec import MethodSpec, one_of, place
+from alignlens.attribution.spec import HEAD, MethodSpec, one_of, place
 
 SPEC = MethodSpec(
     name="shifted_attention",
@@ -18,6 +18,12 @@ SPEC = MethodSpec(
     equation="mean over heads of a[h,j+1,i]",
     cost="1 forward",
     passes=attention.SPEC.passes,
-    parameters={"layer": place("middle", "mean"), "head": place("mean"), "step": one_of("in")},
+    parameters={
+        "layer": place(
+            "middle", "mean", about="`middle`: the third of six, the lower of two; otherwise as of `attention`"
+        ),
+        **HEAD,
+        "step": one_of("in", about="row j is of the step that reads piece j"),
+    },
     rank=15,
 )

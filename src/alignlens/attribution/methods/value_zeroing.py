@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from alignlens.attribution.methods.norms import transformed
 from alignlens.attribution.methods.rollout import ATTENTIVE
-from alignlens.attribution.spec import Contributions, MethodSpec, OwnPasses, one_of, place
+from alignlens.attribution.spec import LAYER, STEP, Contributions, MethodSpec, OwnPasses
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,12 +71,12 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
 
 SPEC = MethodSpec(
     name="value_zeroing",
-    summary="how far the states of a decoder layer move if its values of a source position are set to zero",
-    paper="Mohebbi et al. 2023; of attention to the source",
-    equation="1 - cos(y_j, y_j without values of i)",
-    cost="1 forward, and what follows attention in the decoder for each of I source positions",
+    summary="how far the states of a decoder layer move if its values of a source position are zeros",
+    paper="Mohebbi et al. 2023, here of attention to the source",
+    equation="1 - cos(y_j, y_j without the values of i)",
+    cost="1 forward, and for every source position the part of the decoder that follows attention",
     passes=OwnPasses(score, forward=1, decoder_by_source=0.25),
-    parameters={"layer": place("mean"), "step": one_of("out", "in")},
+    parameters={**LAYER, **STEP},
     only=ATTENTIVE,
     rank=37,
 )

@@ -19,21 +19,24 @@ class Ding2019Settings:
 
     sigmas: tuple[float, ...] = setting(
         (0.05, 0.15, 0.3),
-        "Noise levels of the entropy table and of AER against sigma.",
+        "Noise levels of the entropy table and of AER against sigma. Each one other than `attribution.sigma` "
+        "costs another sweep.",
         SIGMA._replace(above=True),
         "nothing of a sentence is left at that noise",
         **_LISTED,
     )
     samples_curve: tuple[int, ...] = setting(
         (1, 5, 10, 20, 30),
-        "Numbers of copies of AER against their number.",
+        "Numbers of copies for the curve of AER against that number; those up to `attribution.samples` cost "
+        "nothing extra.",
         COPIES._replace(most=COPIES.most // 2),
         "the error of a mean of copies falls with the root of their number",
         **_LISTED,
     )
     noise_seeds: tuple[int, ...] = setting(
         (1, 2, 3),
-        "Seeds of the noise; the first is that of the tables, all together give the spread.",
+        "Seeds of the noise: the first is used for the tables, all together give the spread. Each costs another "
+        "sweep over the test text.",
         SEED,
         "what every random generator takes",
         **_LISTED,

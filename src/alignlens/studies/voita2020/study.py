@@ -18,51 +18,59 @@ _LISTED: dict[str, Any] = {"minItems": 1, "maxItems": 100, "uniqueItems": True}
 _UPDATES = Limits(0, 10_000_000)
 #: Dense at the beginning, where most happens; 57,000 updates in all. What was never trained has no part in a timeline.
 UPDATES = (100, 250, 500, 1000, 2000, 3000, 4000, 6000, 8000, 10_000, 12_000, 16_000, 20_000, 30_000, 40_000, 50_000)
-_OBJECTIVE = "Changes of the training of the model with this objective, its options under objective; null for none: "
+_OBJECTIVE = (
+    "Changes to the training of the model with this objective, with its options under `objective`; `null` for no such "
+    "model."
+)
 
 
 @dataclass(frozen=True)
 class Voita2020Settings:
     """What is trained, and which sentences are looked at."""
 
-    preset: str = setting("voita2020_transformer", "Preset of all its models.", **ONE_LINE)
-    model: dict[str, Any] = setting({}, "Changes of the model.")
-    training: dict[str, Any] = setting({}, "Changes of the training.")
+    preset: str = setting("voita2020_transformer", "Preset (`models.yaml`) of all its models.", **ONE_LINE)
+    model: dict[str, Any] = setting({}, "Changes to the model.")
+    training: dict[str, Any] = setting({}, "Changes to the training.")
     pairs: tuple[int, ...] = setting(
         (1_000_000,),
-        "Amounts of training text, rising, the first pairs each. Sentences that are looked at come after the last.",
+        "Amounts of training text, in ascending order; each takes the first pairs. The sentences that are "
+        "analysed come after the last.",
         PAIRS,
         "a model is trained on each",
         **_LISTED,
     )
     base: int | None = setting(
         None,
-        "The amount of the first model, and of those with other objectives; the last, if null.",
+        "The amount for the first model, and for those with other objectives; the last, if `null`.",
         PAIRS,
         "it is one of the amounts",
     )
-    trainings: dict[str, Any] = setting({}, "Changes of the training on some of the amounts, by amount.")
-    sentences: int = setting(1000, "Most pairs of one length that are looked at.", SENTENCES, "all are explained")
+    trainings: dict[str, Any] = setting(
+        {}, 'Changes to the training on some of the amounts: `{"20000": {max_updates: 5000}}`.'
+    )
+    sentences: int = setting(
+        1000, "Maximum number of pairs of one length that are analysed.", SENTENCES, "all are explained"
+    )
     lengths: tuple[int, ...] = setting(
         (),
-        "Pieces of source and target of these pairs; those that most pairs have, if empty.",
+        "Number of source and target pieces of these pairs; the lengths that most pairs have, if empty.",
         LENGTH,
         "relevance of a sentence grows with its square",
         maxItems=2,
     )
     snapshots: tuple[int, ...] = setting(
         UPDATES,
-        "Updates after which the first model is looked into.",
+        "Updates after which the first model is analysed; dense at first.",
         _UPDATES,
         "a snapshot of the weights is kept for each",
         **_LISTED,
     )
     alphas: tuple[float, ...] = setting(
-        (1.0, 0.5), "Shares of positive parts in relevance; the first is that of the claims.", Limits(0, 1), **_LISTED
+        (1.0, 0.5), "Shares of positive parts in relevance; the claims use the first.", Limits(0, 1), **_LISTED
     )
-    source_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}source tokens are replaced.")
-    target_word_dropout: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}tokens of the prefix are replaced.")
-    minimum_risk: dict[str, Any] | None = setting({}, f"{_OBJECTIVE}expected BLEU, from the first model on.")
+    source_word_dropout: dict[str, Any] | None = setting({}, _OBJECTIVE)
+    target_word_dropout: dict[str, Any] | None = setting({}, _OBJECTIVE)
+    minimum_risk: dict[str, Any] | None = setting({}, f"{_OBJECTIVE} It starts from the first model.")
     seed: int = setting(1, "Seed of its models.", SEED, "what every random generator takes")
 
     @property

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from marian_configs import MARIAN, write_configs
 
+from alignlens.attribution.registry import parse
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
 from alignlens.models.foreign import FAMILIES, described
 from alignlens.models.hub import SUPPORTED
 from alignlens.models.settings import TransformerSettings
+from alignlens.models.t5_settings import T5Settings
 from alignlens.results.manifest import Manifest
 from alignlens.results.paths import PIECES, TEXT, TOKENS
 from alignlens.workflow.costs.growth import growth
@@ -40,7 +42,7 @@ def plan_of(project: Path, huggingface: Any, **changes: Any) -> Plan:
 
 
 def test_what_a_configuration_may_name_can_be_read() -> None:
-    assert set(FAMILIES) <= set(SUPPORTED)
+    assert set(FAMILIES) == set(SUPPORTED)
 
 
 def test_a_model_is_imported_where_one_of_ours_is_trained(project: Path, folders: str) -> None:
@@ -152,6 +154,34 @@ def test_one_folder_for_both_directions_has_its_languages_behind_it(project: Pat
     assert (settings.norm, settings.sinusoids, settings.positions) == ("pre", "fairseq", None)
     one = plan_of(project, f"{tmp_path}#{{source}}_Latn-{{target}}_Latn")
     assert one.foreign.name(direction="xa-xb", model="opus") == f"{tmp_path}#xa_Latn-xb_Latn"
+
+
+def test_t5_keeps_its_architecture(project: Path, tmp_path: Path) -> None:
+    config = {
+        "model_type": "mt5",
+        "vocab_size": 120,
+        "d_model": 16,
+        "d_kv": 6,
+        "d_ff": 24,
+        "num_layers": 2,
+        "num_heads": 4,
+    }
+    (tmp_path / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    plan = plan_of(project, str(tmp_path), studies=STUDIES, directions="forward")
+    assert plan.model("opus").architecture == "t5"
+    assert plan.model("opus").model == T5Settings(
+        dim=16, ffn=24, heads=4, head_dim=6, encoder_layers=2, decoder_layers=2, activation="gelu_tanh", gated=True,
+        scale_output=False, embeddings="shared",
+    )  # fmt: skip
+    methods = {parse(text).name for run in plan.attribution.runs() for text in plan.attribution.methods(run)}
+    assert {"attention", "ding_smoothgrad", "probe", "alti"} <= methods
+    assert not {"lrp", "lrp_epsilon", "mask"} & methods
+    cost = estimate(plan, sizes_of(plan), Rates.load(project / "config"))
+    assert (cost.rules()["import_model"], cost.rules()["train_masks"]) == (1, 0)
+    inner, gated = 4 * 6 * 16, 3 * 16 * 24
+    weights = 2 * 120 * 16 + 2 * (4 * inner + gated) + 2 * (8 * inner + gated)
+    (job,) = (job for job in cost.jobs if job.rule == "import_model")
+    assert job.bytes == pytest.approx(4 * weights, abs=10_001)
 
 
 def test_environment_variables_are_filled_in(

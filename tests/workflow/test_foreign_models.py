@@ -13,6 +13,7 @@ import yaml
 from throwaway import BRIEFLY, TINY, Workspace, make_workspace
 
 pytest.importorskip("transformers", reason="the Hugging Face library is not installed")
+from foreign_folders import mt5
 from marian_folder import write_folder
 
 from alignlens.corpora.tokens import TokenStore
@@ -28,6 +29,8 @@ def configured(root: Path) -> dict[str, Any]:
     """A pair of models with random weights beside one that is trained, two studies, and as little else as may be."""
     for seed, direction in enumerate(("xa-xb", "xb-xa")):
         write_folder(root / f"opus-mt-{direction}", seed=seed, max_position_embeddings=512)
+        (root / f"mt5-{direction}").mkdir()
+        mt5(root / f"mt5-{direction}")
     lstm = {"preset": "demo_lstm", "training": BRIEFLY}
     return {
         **TINY,
@@ -36,6 +39,7 @@ def configured(root: Path) -> dict[str, Any]:
             **dict.fromkeys(("fconv", "transformer")),
             "lstm": lstm,
             "opus": {"huggingface": f"{root}/opus-mt-{{source}}-{{target}}"},
+            "mt5": {"huggingface": f"{root}/mt5-{{source}}-{{target}}"},
         },
         "aligners": [{"name": "fast_align"}],
         "studies": {
@@ -103,9 +107,12 @@ def test_tables_studies_and_tracking_know_it(workspace: Workspace) -> None:
     assert "*–*" in (results / "report/models.md").read_text()
     page = (results / "report.html").read_text()
     assert "2 trained" in page
-    assert "2 imported" in page
+    assert "4 imported" in page
     methods = {row["method"] for row in table(results / "report/methods.csv") if row["model"] == "opus"}
     assert {"attention", "ding_smoothgrad,n=2", "lrp", "mask", "alti"} <= methods
+    methods = {row["method"] for row in table(results / "report/methods.csv") if row["model"] == "mt5"}
+    assert {"attention", "ding_smoothgrad,n=2", "probe", "alti"} <= methods
+    assert not {"lrp", "lrp_epsilon", "mask"} & methods
     for study in ("ding2019", "kobayashi2020"):
         assert (
             "opus" in (results / study / "comparisons.csv").read_text() + (results / study / "summary.json").read_text()

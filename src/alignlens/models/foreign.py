@@ -17,6 +17,7 @@ from alignlens.models.families.configuration import (
     m2m100_settings,
     marian_settings,
     mbart_settings,
+    t5_settings,
 )
 from alignlens.models.families.languages import parted
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from alignlens.models.settings import TransformerSettings
+    from alignlens.models.base_settings import ArchitectureSettings
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class ForeignModel:
 
     huggingface: str | dict[str, str] = setting(
         REQUIRED,
-        "Folder of a Marian (OPUS-MT), BART, mBART, M2M100 or NLLB model, which is used as it is "
+        "Folder of a Marian (OPUS-MT), BART, mBART, M2M100, NLLB, T5 or mT5 model, which is used as it is "
         '(docs/models.md#in-the-pipeline): `"$ALIGNLENS_OPUS/opus-mt-{source}-{target}"`, where `{source}` and '
         "`{target}` are the languages of a direction and `$NAME` is an environment variable; or a folder for each "
         "direction, `{en-fr: FOLDER, fr-en: FOLDER}`. You can add languages: `FOLDER#eng_Latn-fra_Latn`.",
@@ -44,16 +45,18 @@ class ForeignModel:
 class Described(NamedTuple):
     """A model as described by its configuration, before its weights are read."""
 
-    settings: TransformerSettings
+    architecture: str
+    settings: ArchitectureSettings
     source_begin: bool
     vocabulary: int  # pieces of the side that has more
 
 
 class Family(NamedTuple):
-    """A family that becomes our Transformer: how ``config.json`` says its settings, and whether sources have BEGIN."""
+    """A family: how ``config.json`` gives its settings, whether sources have BEGIN, the architecture it becomes."""
 
-    settings_of: Callable[[Mapping[str, Any], Path], TransformerSettings]
+    settings_of: Callable[[Mapping[str, Any], Path], ArchitectureSettings]
     source_begin: bool
+    architecture: str = "transformer"
 
 
 #: By their name in ``config.json``.
@@ -62,6 +65,8 @@ FAMILIES = {
     "bart": Family(bart_settings, source_begin=True),
     "mbart": Family(mbart_settings, source_begin=True),
     "m2m_100": Family(m2m100_settings, source_begin=True),
+    "t5": Family(t5_settings, source_begin=False, architecture="t5"),
+    "mt5": Family(t5_settings, source_begin=False, architecture="t5"),
 }
 
 
@@ -80,10 +85,10 @@ def described(folder: Path) -> Described:
         raise ConfigError(
             f"{path}: models of type {kind} are not supported in a configuration; supported are: {', '.join(FAMILIES)}"
         )
-    settings_of, source_begin = FAMILIES[family]
+    settings_of, source_begin, architecture = FAMILIES[family]
     with taking(path, ADVICE):
         settings = settings_of(config, path)
         sides = [key for key in ("vocab_size", "decoder_vocab_size") if config.get(key) is not None]
         vocabulary = max(values.whole(config, key, least=1) for key in sides or ["vocab_size"])
     check(written(settings), schema_of(type(settings)), f"{path}:")
-    return Described(settings, source_begin, vocabulary)
+    return Described(architecture, settings, source_begin, vocabulary)

@@ -22,9 +22,7 @@ from alignlens.models.attention import by_head, projection_by_head
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.dropout import dropout
 from alignlens.models.embeddings import is_tied, token_tables
-from alignlens.models.t5_settings import T5Settings
-
-EPSILON = 1e-6
+from alignlens.models.t5_settings import EPSILON, T5Settings
 
 
 class T5(Seq2Seq):

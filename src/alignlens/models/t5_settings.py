@@ -9,6 +9,9 @@ from alignlens.io.limits import Limits
 from alignlens.io.typed import setting
 from alignlens.models.base_settings import DEPTH, SHARE, WIDTH, ArchitectureSettings
 
+#: Of its norms; no published model has another.
+EPSILON = 1e-6
+
 
 @dataclass(frozen=True)
 class T5Settings(ArchitectureSettings):

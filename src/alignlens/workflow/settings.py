@@ -158,7 +158,7 @@ def _foreign_model(name: str, chosen: ForeignModel, directions: Sequence[tuple[s
     return ModelRun(
         name=name,
         preset="huggingface",
-        architecture="transformer",
+        architecture=model.architecture,
         source_begin=model.source_begin,
         model=model.settings,
         training=TrainingSettings(max_updates=0),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from alignlens.errors import InputError
 from alignlens.models.settings import TransformerSettings
+from alignlens.models.t5_settings import EPSILON, T5Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,15 @@ _BART = (
     ("static_position_embeddings", False, "sinusoidal positions"),
     ("normalize_embedding", True, "embeddings without a norm"),
 )
+
+#: T5's names of feed-forward layers: our activation, and whether a second projection gates it.
+_FEED_FORWARD: dict[str, tuple[Literal["relu", "swish", "gelu", "gelu_tanh"], bool]] = {
+    "relu": ("relu", False),
+    "gelu": ("gelu", False),
+    "gated-relu": ("relu", True),
+    "gated-gelu": ("gelu_tanh", True),
+    "gated-silu": ("swish", True),
+}
 
 
 def check_fixed(config: Mapping[str, Any], path: Path, family: str, fixed: Iterable[tuple[str, Any, str]]) -> None:
@@ -128,3 +138,32 @@ def _of_bart_family(config: Mapping[str, Any], path: Path, **changes: Any) -> Tr
         "embeddings": "shared_tied" if config.get("tie_word_embeddings", True) else "separate",
     }
     return TransformerSettings(**{**settings, **changes})
+
+
+def t5_settings(config: Mapping[str, Any], path: Path) -> T5Settings:
+    """Returns the settings of a T5 or mT5 model."""
+    form = config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu")
+    if form not in _FEED_FORWARD:
+        raise InputError(
+            f"feed_forward_proj {form!r} is not supported; supported are: {', '.join(_FEED_FORWARD)}.", path
+        )
+    if abs(config.get("layer_norm_epsilon", EPSILON) - EPSILON) > EPSILON / 100:
+        raise InputError(f"layer_norm_epsilon {config['layer_norm_epsilon']} is not supported, only {EPSILON}.", path)
+    activation, gated = _FEED_FORWARD[form]
+    # The first models scale and tie; the configurations of others say that they do not tie, and mT5 never scales.
+    scaled = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True) is not False)
+    return T5Settings(
+        dim=config["d_model"],
+        ffn=config["d_ff"],
+        heads=config["num_heads"],
+        head_dim=config["d_kv"],
+        encoder_layers=config["num_layers"],
+        decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
+        distances=config.get("relative_attention_num_buckets", 32),
+        farthest=config.get("relative_attention_max_distance", 128),
+        activation=activation,
+        gated=gated,
+        scale_output=bool(scaled) and config["model_type"] == "t5",
+        dropout=config.get("dropout_rate", 0.1),
+        embeddings="shared_tied" if config.get("tie_word_embeddings", True) else "shared",
+    )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from alignlens.corpora.symbols import Frame
 from alignlens.errors import InputError
 from alignlens.io.documents import taking
-from alignlens.models.families.configuration import ADVICE
+from alignlens.models.families.configuration import ADVICE, t5_settings
 from alignlens.models.families.filling import Filling
 from alignlens.models.families.folder import UNKNOWN, Imported, Vocabulary, no_languages, read_config, read_tensors
 from alignlens.models.families.languages import Languages
 from alignlens.models.families.multilingual import with_added
 from alignlens.models.registry import build
 from alignlens.models.settings import ModelSpec
-from alignlens.models.t5 import EPSILON
-from alignlens.models.t5_settings import T5Settings
 from alignlens.subwords.vocabulary_segmenter import VocabularySegmenter, pieces_of_model
 
 if TYPE_CHECKING:
@@ -26,14 +25,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from alignlens.models.t5_settings import T5Settings
+
 SUBWORDS = "spiece.model"
-_FORMS: dict[str, tuple[Literal["relu", "swish", "gelu", "gelu_tanh"], bool]] = {
-    "relu": ("relu", False),
-    "gelu": ("gelu", False),
-    "gated-relu": ("relu", True),
-    "gated-gelu": ("gelu_tanh", True),
-    "gated-silu": ("swish", True),
-}
 
 
 def load(folder: Path, languages: Languages) -> Imported:
@@ -42,7 +36,8 @@ def load(folder: Path, languages: Languages) -> Imported:
     config, path = read_config(folder)
     tensors, weights = read_tensors(folder)
     with taking(path, ADVICE):
-        settings = _settings(config, path, _is_tied(tensors))
+        # Whatever the configuration says, the output layer is the table of vectors where it has the same numbers.
+        settings = replace(t5_settings(config, path), embeddings="shared_tied" if _is_tied(tensors) else "shared")
         vocabulary, start = _vocabulary(folder, config, path)
     count = len(vocabulary.pieces)
     spec = ModelSpec("t5", settings, count, count, frame=Frame(target=(start,)))
@@ -65,35 +60,9 @@ _TABLES = ("source_table.weight", "output.weight")
 
 
 def _is_tied(tensors: Mapping[str, Tensor]) -> bool:
-    """Tells whether the output layer is the table of vectors, whatever the configuration says."""
+    """Tells whether the output layer is the table of vectors."""
     output, shared = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     return output is None or (shared is not None and torch.equal(output, shared))
-
-
-def _settings(config: Mapping[str, Any], path: Path, tied: bool) -> T5Settings:
-    form = config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu")
-    if form not in _FORMS:
-        raise InputError(f"feed_forward_proj {form!r} is not supported; supported are: {', '.join(_FORMS)}.", path)
-    if abs(config.get("layer_norm_epsilon", EPSILON) - EPSILON) > EPSILON / 100:
-        raise InputError(f"layer_norm_epsilon {config['layer_norm_epsilon']} is not supported, only {EPSILON}.", path)
-    activation, gated = _FORMS[form]
-    # The first models scale and tie; the configurations of others say that they do not tie, and mT5 never scales.
-    scaled = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True) is not False)
-    return T5Settings(
-        dim=config["d_model"],
-        ffn=config["d_ff"],
-        heads=config["num_heads"],
-        head_dim=config["d_kv"],
-        encoder_layers=config["num_layers"],
-        decoder_layers=config.get("num_decoder_layers") or config["num_layers"],
-        distances=config.get("relative_attention_num_buckets", 32),
-        farthest=config.get("relative_attention_max_distance", 128),
-        activation=activation,
-        gated=gated,
-        scale_output=bool(scaled) and config["model_type"] == "t5",
-        dropout=config.get("dropout_rate", 0.1),
-        embeddings="shared_tied" if tied else "shared",
-    )
 
 
 def _vocabulary(folder: Path, config: Mapping[str, Any], path: Path) -> tuple[Vocabulary, int]:

@@ -16,6 +16,7 @@ from alignlens.models.settings import (
     LstmSettings,
     TransformerSettings,
 )
+from alignlens.models.t5_settings import T5Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +135,32 @@ def _calibrated(settings: CalibratedSettings, vocabulary: int, source: float, ta
     return plain._replace(decoder=plain.decoder + masks, start=plain.encoder + plain.decoder + masks)
 
 
+def _t5_layer(settings: T5Settings, attentions: int) -> int:
+    """Returns the weights of a layer with so many attentions."""
+    nets = 3 if settings.gated else 2
+    return settings.dim * (attentions * 4 * settings.heads * settings.head_dim + nets * settings.ffn)
+
+
+def _t5_weights(settings: T5Settings) -> int:
+    return settings.encoder_layers * _t5_layer(settings, 1) + settings.decoder_layers * _t5_layer(settings, 2)
+
+
+def _t5(settings: T5Settings, vocabulary: int, source: float, target: float) -> Passes:
+    width = settings.heads * settings.head_dim
+    keys = 2 * settings.dim * width  # of the source, which is as long as it is
+    encoder_layer = source * _t5_layer(settings, 1) + 2 * source**2 * width
+    decoder_layer = target * (_t5_layer(settings, 2) - keys) + source * keys + 2 * target * (source + target) * width
+    encoder, decoder = settings.encoder_layers * encoder_layer, settings.decoder_layers * decoder_layer
+    return Passes(
+        encoder=encoder,
+        decoder=decoder,
+        output=target * settings.dim * vocabulary,
+        start=encoder + decoder,  # gradients are autograd's
+        encoder_steps=settings.encoder_layers,
+        decoder_steps=settings.decoder_layers,
+    )
+
+
 def _lstm_width(settings: LstmSettings) -> int:
     """Returns the width of an encoder state."""
     return settings.hidden * (2 if settings.bidirectional else 1)
@@ -216,5 +243,6 @@ FORMULAS: dict[type[ArchitectureSettings], Formula] = {
     CalibratedSettings: Formula(_calibrated, _calibrated_weights),
     LstmSettings: Formula(_lstm, _lstm_weights),
     FconvSettings: Formula(_fconv, _fconv_weights),
+    T5Settings: Formula(_t5, _t5_weights),
     BagOfWordsSettings: Formula(_bag_of_words, _bag_of_words_weights, tables=2),  # of the source, and the output layer
 }

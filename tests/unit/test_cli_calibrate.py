@@ -269,7 +269,7 @@ def test_both_models_must_see_the_same_words(models: tuple[Path, Path]) -> None:
     assert pieces.source_counts.tolist() == turned.target_counts.tolist() == [2, 3]
     assert pieces.target_counts.tolist() == turned.source_counts.tolist() == [2, 2]
     with pytest.raises(
-        InputError, match=r"^t:6: 2 words to .*forward/model, but 3 to .*reverse/model\. Give tokenised"
+        InputError, match=r"^t:6: 2 words for .*forward/model, but 3 for .*reverse/model\. Give tokenised"
     ):
         pieces.turned(reverse, source, Given("t", ["der hund", "ein mann im"], 5))
 

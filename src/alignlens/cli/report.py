@@ -46,7 +46,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     from alignlens.report.build import printed, read_report, write_report
-    from alignlens.report.front import write_front
 
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
@@ -67,6 +66,8 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"--page {page}: the front page of all studies has this name; name another by --front")
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
     write_report(found, args.out or manifest.root / "report", page, title, args.heatmaps)
+    from alignlens.report.front import write_front
+
     write_front(front, title, found.studies, page)
     print(f"Report: {page}")
 

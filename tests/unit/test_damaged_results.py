@@ -64,7 +64,7 @@ COST = {
     ],
 }  # fmt: skip
 SUMMARY = {
-    "study": "ding2019", "title": "A study", "intervals": ["95 %"],
+    "study": "ding2019", "lead": "t", "figure": {"file": "a.svg", "caption": "c"}, "title": "A study", "intervals": ["95 %"],
     "claims": {"reproduced": 1, "not reproduced": 2, "undecided": 4, "not testable here": 3},
     "error_rates": [
         {"dataset": "toy", "pair": ["xx", "yy"], "sentences": 2, "columns": ["xx-yy"],

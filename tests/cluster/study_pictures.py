@@ -7,6 +7,7 @@ python tests/cluster/study_pictures.py --results results/hansards --out pictures
 from __future__ import annotations
 
 import argparse
+import base64
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 WINDOW = {"width": 1280, "height": 1500}
 _COLOURS = 128  # pages are flat colours: a third of the size, and nobody sees a difference
+_NO_SCROLLBARS = """
+const style = document.createElement('style');
+style.textContent = '::-webkit-scrollbar { display: none; }';
+document.head.append(style);
+"""
 _HEIGHT = "return Math.ceil(document.querySelector('footer').getBoundingClientRect().bottom + scrollY)"
 
 
@@ -50,17 +56,26 @@ def main() -> None:
 
 def _front(driver: Chrome, page: Path) -> bytes:
     """Returns a picture of the whole front page."""
-    driver.get(page.resolve().as_uri())
-    driver.set_window_size(WINDOW["width"], driver.execute_script(_HEIGHT))
-    picture = driver.get_screenshot_as_png()
-    driver.set_window_size(**WINDOW)
-    return bytes(picture)
+    _open(driver, page.resolve().as_uri())
+    return _picture(driver, 0, driver.execute_script(_HEIGHT))
 
 
 def _at(driver: Chrome, page: Path, anchor: str) -> bytes:
     """Returns what is on the screen after a link to a place of a page."""
-    driver.get(f"{page.resolve().as_uri()}#{anchor}")
-    return bytes(driver.get_screenshot_as_png())
+    _open(driver, f"{page.resolve().as_uri()}#{anchor}")
+    return _picture(driver, driver.execute_script("return scrollY"), driver.execute_script("return innerHeight"))
+
+
+def _open(driver: Chrome, address: str) -> None:
+    driver.get(address)
+    driver.execute_script(_NO_SCROLLBARS)
+
+
+def _picture(driver: Chrome, top: float, height: float) -> bytes:
+    """Returns a part of the page over its whole width."""
+    area = {"x": 0, "y": top, "width": driver.execute_script("return innerWidth"), "height": height, "scale": 1}
+    taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"clip": area, "captureBeyondViewport": True})
+    return base64.b64decode(taken["data"])
 
 
 def _write(path: Path, picture: bytes) -> None:

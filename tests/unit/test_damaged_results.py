@@ -64,7 +64,8 @@ COST = {
     ],
 }  # fmt: skip
 SUMMARY = {
-    "study": "ding2019", "title": "A study", "intervals": ["95 %"],
+    "study": "ding2019", "title": "A study", "lead": "t", "intervals": ["95 %"],
+    "figure": {"file": "a.svg", "caption": "c"},
     "claims": {"reproduced": 1, "not reproduced": 2, "undecided": 4, "not testable here": 3},
     "error_rates": [
         {"dataset": "toy", "pair": ["xx", "yy"], "sentences": 2, "columns": ["xx-yy"],

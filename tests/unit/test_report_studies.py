@@ -225,5 +225,13 @@ def test_text_that_nobody_generated_has_no_causes(tmp_path: Path) -> None:
     (tmp_path / "ding2019" / "causes.csv").write_text("of an earlier run\n")
     assert main(["study", "ding2019", "--results", str(tmp_path)]) == 0
     assert not list((tmp_path / "ding2019").glob("causes.*"))
-    assert "True causes" not in (tmp_path / "ding2019" / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "ding2019" / "index.html").read_text(encoding="utf-8")
+    assert "True causes (embedded corpus)" not in page
+    assert "Not here: only generated text has causes that are known" in page
     assert json.loads((tmp_path / "ding2019" / "summary.json").read_text())["causes"] == []
+
+
+def test_the_front_page_needs_a_name_of_its_own(studied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--results", str(studied), "--page", str(studied / "index.html")]) == 2
+    assert "name another by --front" in capsys.readouterr().err
+    assert not (studied / "index.html").exists()

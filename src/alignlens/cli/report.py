@@ -60,7 +60,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Writes the report, or prints its main table."""
     from alignlens.report.build import printed, read_report, write_report
-    from alignlens.report.front import write_front
 
     if args.heatmaps < 1:
         raise ConfigError(f"--heatmaps {args.heatmaps}: must be at least 1")
@@ -81,6 +80,7 @@ def run(args: argparse.Namespace) -> None:
         raise ConfigError(f"--page {page}: the front page of all studies has this name; name another by --front")
     title = args.title or f"alignlens · {manifest.root.resolve().name}"
     from alignlens.report.browser import KIND
+    from alignlens.report.front import write_front
 
     browser = args.browser or page.parent / BROWSER.pattern
     check_replaceable(browser, KIND)  # before anything is written

@@ -97,7 +97,7 @@ def _exhibit(
     shown = bool(section.tables or section.figures)
     # Numbers that know their runs are exact; a filter of the whole exhibit stands for all others.
     cells = (cell for table in section.tables for row in table.rows for cell in row)
-    wanted = list(dict.fromkeys(each for cell in cells for each in cell.source)) or exhibit.runs
+    exact = list(dict.fromkeys(each for cell in cells for each in cell.source))
     return {
         "label": exhibit.label,
         "title": exhibit.title,
@@ -111,7 +111,8 @@ def _exhibit(
         "tables": [html(linked(table, runs)) for table in section.tables],
         "figures": embedded_figures(section.figures, "Figure"),
         "missing": "" if shown else exhibit.absent or "nothing was measured",
-        "runs": runs_of(wanted, runs) if shown else [],
+        "runs": runs_of(exact or exhibit.runs, runs) if shown else [],
+        "exact": bool(exact),
     }
 
 

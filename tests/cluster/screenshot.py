@@ -26,7 +26,7 @@ METHODS = ("attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")
 # 1600 pixels wide, in letters that can be read where the README shows it smaller; high enough to scroll nothing.
 WINDOW = {"width": 1280, "height": 1900, "zoom": 1.25}
 # A sentence with two methods, of which the second explains the prefix, too, as large as the README shows it.
-SENTENCES = {"width": 1280, "height": 1080, "zoom": 1.25}
+SENTENCES = {"width": 1280, "height": 1160, "zoom": 1.25}
 SIDE_BY_SIDE = ("ding_smoothgrad", "lrp")
 PICTURES = {"compare": "mlflow-compare.png", "sentences": "browser.png"}
 

@@ -99,8 +99,10 @@ def draw(
         if caption:
             figure.suptitle(caption, fontsize=size + 2, fontweight="bold", x=0.01, ha="left")
         figure.legend(handles=_legend(systems), loc="outside lower left", ncols=5, frameon=False, fontsize=size)
-        # Laid out once and for all: every later save would move things by a hair.
+        # Laid out once and for all: every later save would move things by a hair. Titles know only the second time how
+        # high the labels below them are.
         with _quiet_about_glyphs():
+            figure.draw_without_rendering()
             figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return Drawing(figure, settings)

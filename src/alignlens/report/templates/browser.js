@@ -99,7 +99,7 @@
     });
   }
 
-  const percent = (value) => (Number.isNaN(value) ? "–" : `${value.toFixed(0)} %`);
+  const percent = (value) => (Number.isNaN(value) ? "–" : value.toFixed(0));
   const order = {
     apart: (row) => -row.apart, aer: (row) => -row.aer, share: (row) => row.share, length: (row) => row.length,
     number: (row) => row.number,

@@ -21,7 +21,10 @@ def add_gold(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """Adds the options of gold links."""
     parser.add_argument("--gold", required=required, help="gold links: i-j sure, ipj or i?j possible")
     parser.add_argument(
-        "--base", type=int, choices=(0, 1), help="gold counts words from 0 or 1 (default: read off the links, and printed)"
+        "--base",
+        type=int,
+        choices=(0, 1),
+        help="gold counts words from 0 or 1 (default: read off the links, and printed)",
     )
     parser.add_argument("--format", choices=FORMATS, default="pharaoh", help="format of the gold file")
 

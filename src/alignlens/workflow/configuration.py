@@ -110,7 +110,7 @@ class Configuration(PlainSettings):
         "The studies that the pipeline produces, under `results/<preset>/<study>/`: each has the tables, figures "
         "and claims of one paper, and its own settings; `{}` for its defaults, `null` to remove one. "
         "`config.yaml` lists them all. Studies that score links leave out datasets without gold links. `snakemake "
-        "ding2019` builds that study and what it needs.",
+        "NAME` builds one study and what it needs.",
         additionalProperties=False,
     )
 

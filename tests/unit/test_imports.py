@@ -19,7 +19,7 @@ BASE = {"errors", "__init__"}
 # The workflow turns a configuration into runs: it may use registries, and only the command line uses it.
 REGISTRIES = {
     "corpora.registry", "corpora.settings", "subwords.settings", "alignment.extractions", "alignment.symmetrizations",
-    "aligners.registry", "aligners.settings", "metrics.settings", "models.base_settings",
+    "aligners.registry", "aligners.settings", "metrics.settings", "models.base_settings", "models.t5_settings",
     "models.settings", "models.foreign", "decoding.settings",
     "training.settings", "training.presets", "training.objectives.registry",
     "attribution.registry", "attribution.settings", "attribution.passes", "attribution.spec", "encoders.folders",

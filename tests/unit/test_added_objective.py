@@ -225,7 +225,7 @@ def test_a_training_begins_with_the_weights_of_another(task: CopyTask, trained: 
 
 def test_a_stopped_training_notices_another_start(task: CopyTask, trained: Path, tmp_path: Path) -> None:
     cut_at(task, tmp_path, 9, start_from=trained)
-    with pytest.raises(InputError, match=r"start_from = \".*\" , but now start_from = null"):
+    with pytest.raises(InputError, match=r"start_from = \".*\", but now start_from = null"):
         training_of(task, tmp_path)
 
 

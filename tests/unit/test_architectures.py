@@ -26,7 +26,14 @@ from alignlens.models.checkpoint import load_model
 from alignlens.models.contract import Attention, Decoded, Memory, Seq2Seq, State
 from alignlens.models.fconv import Fconv
 from alignlens.models.registry import build
-from alignlens.models.settings import ARCHITECTURES, Architecture, FconvSettings, ModelSpec, architecture_settings
+from alignlens.models.settings import (
+    ARCHITECTURES,
+    IMPORTED,
+    Architecture,
+    FconvSettings,
+    ModelSpec,
+    architecture_settings,
+)
 from alignlens.results.protocol import ARCHITECTURES as LABELS
 from alignlens.workflow.costs.arithmetic import FORMULAS, weights
 from alignlens.workflow.costs.rates import Rates
@@ -137,7 +144,7 @@ def test_an_unknown_architecture_is_one_line_with_those_that_are_known() -> None
 
 def test_every_architecture_has_all_that_one_needs(project: Path) -> None:
     rates = Rates.load(project / "config")
-    assert {entry.settings for entry in ARCHITECTURES.values()} == set(FORMULAS)
+    assert {entry.settings for entry in (ARCHITECTURES | IMPORTED).values()} == set(FORMULAS)
     by_autograd = {ARCHITECTURES["calibrated"].model()}
     assert {entry.model() for entry in ARCHITECTURES.values()} == set(EXPLICIT) | by_autograd
     for name, entry in ARCHITECTURES.items():
@@ -145,6 +152,8 @@ def test_every_architecture_has_all_that_one_needs(project: Path) -> None:
         assert type(build(ModelSpec(name, entry.settings(dim=4, **few(entry)), 9, 9))) is entry.model()
         for work in ("training", "decoding", "attribution"):
             assert rates.speed(work, name).multiply_adds > 0
+    for name in IMPORTED:  # they are not trained here
+        assert all(rates.speed(work, name).multiply_adds > 0 for work in ("decoding", "attribution"))
 
 
 def few(entry: Architecture) -> dict[str, int]:

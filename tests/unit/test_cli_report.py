@@ -180,7 +180,7 @@ def test_a_folder_that_is_no_browser_is_kept(results: Path, capsys: pytest.Captu
     (results / "browser").mkdir()
     (results / "browser/mine.txt").write_text("mine")
     assert main(["report", "--results", str(results)]) == 2
-    assert "holds something else, and would be replaced" in capsys.readouterr().err
+    assert "exists with other content, which would be replaced" in capsys.readouterr().err
     assert (results / "browser/mine.txt").read_text() == "mine"
     assert not (results / "report.html").exists()
 

@@ -205,9 +205,12 @@ def test_what_training_must_be_told_is_named(missing: str) -> None:
     [
         ('{"cleaning": {"max_words": 1.0}}', "--settings.cleaning.max_words: 1.0 is not a whole number"),
         ('{"cleaning": {"max_words": 201}}', "--settings.cleaning.max_words: 201 must be at most 200"),
-        ('{"cleaning": {"max_ratio": NaN}}', "--settings.cleaning.max_ratio: nan is not a number"),
+        ('{"cleaning": {"max_ratio": NaN}}', "--settings.cleaning.max_ratio: nan is not a finite number"),
         ('{"max_train_pairs": true}', "--settings.max_train_pairs: True is not a whole number"),
-        ('{"max_train_pairs": 1, "max_train_pairs": 2}', "--settings: not JSON (the key 'max_train_pairs' stands"),
+        (
+            '{"max_train_pairs": 1, "max_train_pairs": 2}',
+            "--settings: not JSON (the key 'max_train_pairs' appears twice)",
+        ),
     ],
 )
 def test_what_preparation_is_told_is_checked_as_in_a_configuration(

@@ -123,6 +123,6 @@ def test_other_models_cannot_play_and_one_line_says_so(
         load_settings({"preset": "mine", "datasets": ["demo"], "models": models}, project)
     assert main(task.arguments(tmp_path, **game)) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("alignlens train: --settings.training.objective.name: mask_game trains models")
+    assert line.startswith("alignlens train: --settings.training.objective.name: mask_game only trains models")
     with pytest.raises(ConfigError, match=f"^{told}"):
         training_of(task, tmp_path / "work", **game)

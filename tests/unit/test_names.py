@@ -100,7 +100,7 @@ def test_good_names_are_taken(project: Path, tmp_path: Path) -> None:
         ({"preset": "mlartifacts"}, "config.preset: 'mlartifacts' is taken"),
         (
             {"custom_datasets": {"mine": {"kind": "synthetic", "pair": ["de", "de"]}}},
-            "config.custom_datasets.mine.pair: de twice",
+            "config.custom_datasets.mine.pair: de is given twice",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_the_bytes_sent_are_those_recorded(results: Path) -> None:
         (found,) = staged(results, artifact(path, recorded)).values()
         assert b"has changed since the run recorded it" in found
     (found,) = staged(results, Artifact(path, "0" * 64, 5_000_001, "")).values()
-    assert b"too big to copy" in found
+    assert b"too large to copy" in found
 
 
 def test_every_file_has_a_name_of_its_own_that_later_ones_do_not_change(results: Path) -> None:

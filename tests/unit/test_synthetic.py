@@ -264,7 +264,7 @@ def settings_of(**values: Any) -> SyntheticSettings | None:
     [
         ("adjectives", 1.5, "must be at most 1 and at least 0"),
         ("reordering", -0.1, "must be at least 0 and at most 1"),
-        ("ambiguity", float("nan"), "is not a number"),
+        ("ambiguity", float("nan"), "is not a finite number"),
         ("negation", "often", "is not a number"),
         ("places", True, "is not a number"),
         ("train", 0, "must be at least 1"),

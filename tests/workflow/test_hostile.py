@@ -134,7 +134,7 @@ def rules_text(workspace: Workspace) -> str:
             "encoders.models.x: '$(touch pwned)' is neither",
         ),
         ('{"preset": "tiny\\n"}', r"config.preset: 'tiny\n' does not match the rule for names"),
-        ("attribution: {sigma: .nan}\n", "config.attribution.sigma: nan is not a number"),
+        ("attribution: {sigma: .nan}\n", "config.attribution.sigma: nan is not a finite number"),
         ("seed: 1\nheatmaps: 2\nseed: 2\n", "extra.yaml:3: the key 'seed' appears twice"),
     ],
 )

@@ -33,7 +33,7 @@ _STEP = "calibration"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "translation that the model reads as its prefix")
+    add_texts(parser, "which the model reads as its prefix")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write all quantities as JSON")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="write the sums of every sentence (.npz)")
     add_interval(parser)

@@ -150,7 +150,7 @@ def _cost_cells(costs: Sequence[MethodCost] | None) -> list[Cell]:
         return [Cell("not measured", muted=True), _NONE]
     seconds = fmean(cost.seconds for cost in costs)
     told = "; ".join(
-        f"{cost.direction}: {cost.seconds:.2f}, of the processor {cost.cpu_seconds:.2f} ({cost.sentences} sentences)"
+        f"{cost.direction}: {cost.seconds:.2f}, CPU time {cost.cpu_seconds:.2f} ({cost.sentences} sentences)"
         for cost in costs
     )
     forward, backward = (fmean(getattr(cost, f"{way}_passes") for cost in costs) for way in ("forward", "backward"))
@@ -176,7 +176,7 @@ def _notes(dataset: ScoredDataset, compared: Compared, lines: Sequence[_Line]) -
     if any(found.aer.seeds > 1 for line in lines for found in line.qualities.values()):
         notes.append("Means over model and noise seeds; in brackets the standard deviation of the AER over them.")
     notes.append(
-        f"Links of models are read off by {DING}; {BIDIR} is {GROW_DIAG_FINAL}, also of aligners. Smoothed methods "
+        f"Links of models are extracted by {DING}; {BIDIR} is {GROW_DIAG_FINAL}, for aligners too. Smoothed methods "
         f"have {protocol.samples} copies with σ = {protocol.sigma:g} unless their name says otherwise."
     )
     if costs := [cost for cost in compared.costs if cost.dataset == dataset.name]:
@@ -190,9 +190,9 @@ def _how_measured(costs: Sequence[MethodCost]) -> str:
     sentences = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
     told = "one thread" if threads == [1] else f"{' or '.join(map(str, threads))} threads"
     return (
-        "Seconds per 100 sentences and passes (F forward, B backward, counted while it ran) are those of each method "
-        f"alone, on {told}, after a warm-up, with the first seed and {sentences} evenly spaced test sentences, mean of "
-        "the directions. Other jobs may have run beside; a pointer resting on the seconds shows those of the processor."
+        "Seconds per 100 sentences and passes (F forward, B backward, counted during the run) are those of each method "
+        f"alone, on {told}, after a warm-up, with the first seed and {sentences} evenly spaced test sentences, averaged "
+        "over directions. Other jobs may have run at the same time; point at the seconds to see the CPU time."
     )
 
 

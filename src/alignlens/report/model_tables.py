@@ -32,7 +32,7 @@ class Column:
     scale: float = 1.0
     spread: bool = True
     training: bool = False
-    """Whether it is about the training, which nobody knows of a model from elsewhere."""
+    """Whether it is about the training, which is unknown for a model from elsewhere."""
 
     def values(self, seeds: Sequence[ModelCard]) -> list[float]:
         """Returns what was measured, one value per seed."""
@@ -183,7 +183,7 @@ def _notes(models: Sequence[ModelCard], narrow: bool) -> list[str]:
     if not narrow:
         notes.append("Dev loss is that of the best checkpoint, in nats per piece; seconds include validation.")
     if any(item.imported for item in models):
-        notes.append("– stands for the training of models from elsewhere, which were not trained here.")
+        notes.append("– means that a model from elsewhere was not trained here.")
     if len({item.id.seed for item in models}) > 1:
         notes.append("± is the standard deviation over seeds.")
     notes += [f"BLEU by sacreBLEU: {text}" for text in dict.fromkeys(item.signature for item in models) if text]

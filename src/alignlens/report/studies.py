@@ -1,4 +1,4 @@
-"""What the report shows of the studies of a results folder: what became of the claims, and error rates in short."""
+"""What the report shows of the studies of a results folder: the verdicts on the claims, and short tables of error rates."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _cell(cell: ErrorRate, lowest: float) -> Cell:
 
 
 def claims_told(study: StudySummary) -> str:
-    """Returns what became of the claims, in one line."""
+    """Returns the verdicts on the claims in one line."""
     reproduced, missed, undecided, untested = (study.claims[verdict] for verdict in VERDICTS)
     total = reproduced + missed + undecided + untested
     return (

@@ -89,7 +89,7 @@ def verdict(rule: PassRule, outcomes: Iterable[str]) -> str:
 
 
 def all_of(verdicts: Iterable[str]) -> str:
-    """Returns the verdict on a claim all of whose parts must be reproduced; those that nobody can test do not count."""
+    """Returns the verdict on a claim all of whose parts must be reproduced; those that cannot be tested do not count."""
     found = set(verdicts) - {NOT_TESTABLE}
     return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in found), NOT_TESTABLE)
 
@@ -114,7 +114,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, what became of it here, and why."""
+    """A claim, its verdict here, and why."""
 
     claim: Claim
     verdict: str
@@ -164,7 +164,7 @@ def counted_cases(tally: Tally, rule: PassRule = every, unit: str = "cells", **m
 
 
 def outcomes(tally: Tally) -> list[str]:
-    """Returns what became of every case."""
+    """Returns the outcome of every case."""
     return [case.outcome for case in tally.cases]
 
 

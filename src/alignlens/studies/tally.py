@@ -1,4 +1,4 @@
-"""Comparisons, what became of each, and how many of them held, failed, or are within noise."""
+"""Comparisons, the outcome of each, and how many of them held, failed, or are within noise."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def outcome(self) -> str:
-        """Whether it held, failed, or its interval holds zero."""
+        """Whether it held, failed, or its interval includes zero."""
         if self.exact or (self.low > 0 if self.holds else self.high < 0):
             return HELD if self.holds else FAILED
         return NOISE

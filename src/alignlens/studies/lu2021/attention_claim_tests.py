@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FEWEST_ALPHAS = 3
 _FEWEST_SENTENCES = 10  # whose rows a bin must have: fewer are no sample of it
 _STEEP = 1.5
-_NO_GATE = "nobody looked into a model with a gate"
+_NO_GATE = "no model with a gate was analysed"
 
 
 def attention_is_rough(evidence: Evidence) -> Finding:
@@ -35,7 +35,7 @@ def attention_is_rough(evidence: Evidence) -> Finding:
             place = run.test_set.place(f"layer {number}")
             tally.add(place, tally.above(tau, 0.0, "above 0"), tally.below(tau, 0.5, "below 0.5"))
         told.append(f"{run.test_set} {_listed(taus)}, without END {_listed(others)}")
-    return _finding(tally, told, "nobody looked into a baseline", unit="layers")
+    return _finding(tally, told, "no baseline was analysed", unit="layers")
 
 
 def penalty_closes_masks(evidence: Evidence) -> Finding:
@@ -92,7 +92,7 @@ def hurts_more(than: str) -> Callable[[Evidence], Finding]:
                     continue
                 tally.add(run.test_set.place(fusion), tally.above(perturbed, other))
                 told.append(f"{run.test_set} {fusion} {perturbed.value:.3f} against {other.value:.3f}")
-        return _finding(tally, told, "nobody looked into a model with masks", unit="models")
+        return _finding(tally, told, "no model with masks was analysed", unit="models")
 
     return test
 
@@ -152,7 +152,7 @@ def lower_spread_upper_sharpen(evidence: Evidence) -> Finding:
 
 
 def _runs(evidence: Evidence, model: str) -> Iterator[Run]:
-    """Yields a model on all test sets on which somebody looked into it."""
+    """Yields a model on all test sets on which it was analysed."""
     found: list[Bitext] = evidence.test_sets
     yield from (run for test_set in found if (run := test_set.run(model)) in evidence.calibrations)
 

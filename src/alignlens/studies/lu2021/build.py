@@ -97,9 +97,9 @@ def _write_example(out: Path, evidence: Evidence, results: Results, dataset: str
             continue
         found = alignments.read_sentence(results.manifest, test_set, evidence.texts.get(dataset))
         if found is not None:
-            caption = f"Figure 1, {test_set}: attention of sentence {found.number + 1}, and what a mask makes of it"
+            caption = f"Figure 1, {test_set}: attention of sentence {found.number + 1}, its mask, and calibrated attention"
             drawing = draw_weights(found.source, found.target, found.matrices, caption)
-            told = f"{caption}. Last decoder layer, mean over heads; not compared with print."
+            told = f"{caption}. Last decoder layer, mean over heads; not compared with the paper."
             return [write_figure(out / f"figure1-{dataset}", drawing, told)]
     return []
 
@@ -110,7 +110,7 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
     return [
         ("test sets", ", ".join(map(str, evidence.test_sets)) or "none"),
         (
-            "looked into",
+            "analysed",
             ", ".join(f"{test_set}: {number:,} sentences" for test_set, number in looked.items()) or "none",
         ),
         ("more parameters", _more_parameters(evidence)),

@@ -74,7 +74,7 @@ class Evidence:
 
     @property
     def test_sets(self) -> list[Bitext]:
-        """Everything that a model of all text translates or is looked into on, in the order of the files."""
+        """Everything that a model of all text translates or is analysed on, in the order of the files."""
         runs = [*self.calibrations, *self.translations]
         return list(dict.fromkeys(run.test_set for run in runs if run.model in SYSTEMS))
 
@@ -83,16 +83,16 @@ class Evidence:
         return Tally(self.draws.level)
 
     def layers(self, run: Run) -> int:
-        """Returns how many decoder layers a model has; 0 if nobody looked into it."""
+        """Returns how many decoder layers a model has; 0 if it was not analysed."""
         found = next(iter(self.calibrations.get(run, {}).values()), None)
         return 0 if found is None else int(found.totals["entropy_original"].shape[1])
 
     def sentences(self, run: Run) -> int:
-        """Returns on how many sentences a model was looked into."""
+        """Returns on how many sentences a model was analysed."""
         return max((len(sums.sentences) for sums in self.calibrations.get(run, {}).values()), default=0)
 
     def measured(self, run: Run, quantity: str, *place: int, seed: str | None = None) -> Sampled | None:
-        """Returns a quantity, the mean over seeds (or of one); None if nobody measured it."""
+        """Returns a quantity, the mean over seeds (or of one); None if it was not measured."""
         found = [
             sums.sampled(self.draws, quantity, *place)
             for each, sums in self.calibrations.get(run, {}).items()
@@ -102,7 +102,7 @@ class Evidence:
         return self.draws.over_seeds(run.model, found) if found else None
 
     def by_layer(self, run: Run, quantity: str, seed: str | None = None) -> list[Sampled]:
-        """Returns a quantity layer by layer, the lowest first; nothing if nobody measured it."""
+        """Returns a quantity layer by layer, the lowest first; nothing if it was not measured."""
         found = [self.measured(run, quantity, layer, seed=seed) for layer in range(self.layers(run))]
         return [each for each in found if each is not None]
 

@@ -268,7 +268,7 @@ def _fine(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def looked_into(evidence: Evidence, quantity: str, *models: str) -> list[Run]:
+def analysed_runs(evidence: Evidence, quantity: str, *models: str) -> list[Run]:
     """Returns the runs that a quantity was measured of: of some models, or of all that have masks."""
     return [
         run

@@ -124,7 +124,7 @@ def _write_toys(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
         both = [toy for toy in (permuted, plain) if toy is not None]
         written["Section 6.2"].append(write_figure(out / "permuted", draw_copying(both, caption), caption))
     for heads in evidence.toys.heads:
-        caption = f"Figure 6: heads from good and bad beginnings, {heads.variant} variant"
+        caption = f"Figure 6: heads from good and bad initialisations, {heads.variant} variant"
         drawing = draw_heads(heads, evidence, caption)
         written["Figure 6"].append(write_figure(out / f"figure6-{heads.name}", drawing, caption))
     for keyword in evidence.toys.keywords:
@@ -139,12 +139,12 @@ def _write_counts(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
     """Writes tables of counts, as in Figures 1, 4, 5 and 8, and returns them by label."""
     written: dict[str, list[Picture]] = {"Figure 1": [], "Figures 4, 5 and 8": []}
     for text in evidence.counts:
-        caption = f"As Figure 1, {text.dataset} {text.direction}: words that stand together"
+        caption = f"As Figure 1, {text.dataset} {text.direction}: words that occur together"
         name = f"counts-{text.dataset}-{text.direction}"
         written["Figure 1"].append(write_figure(out / name, draw_text_counts(text, caption), caption))
     copies = [toy for task in _FIGURE3 if (toy := evidence.toys.copy(task)) is not None and toy.counts is not None]
     if copies:
-        caption = "As Figures 4, 5 and 8: words that stand together in generated tasks"
+        caption = "As Figures 4, 5 and 8: words that occur together in generated tasks"
         drawing = draw_task_counts(copies, caption)
         written["Figures 4, 5 and 8"].append(write_figure(out / "counts-tasks", drawing, caption))
     return written

@@ -74,7 +74,7 @@ def well_into_training(evidence: Evidence) -> Finding:
             row = each.row(ATTENTION_UNIFORM)
             never = ", never agrees more" if row is not None and math.isnan(row.xi) else ""
             told.append(f"{each.task} {ratio.value:.2f}{never}")
-    remark = "agreement is drawn again, the curve of the second run is not"
+    remark = "agreement is resampled, the curve of the second run is not"
     return _told(evidence, tally, told, "no attention and uniform probe among the agreements", remark)
 
 
@@ -131,7 +131,7 @@ def rises_and_falls(evidence: Evidence) -> Finding:
     missing = "no curve of the uniform probe"
     if short:
         missing = f"fewer than three checkpoints: {', '.join(short)}"
-    remark = "the ends are as they are, the greatest number between them varies as the maximum does"
+    remark = "the ends are fixed; the greatest number between them is assumed to vary as the maximum does"
     return _told(evidence, tally, told, missing, remark)
 
 
@@ -192,7 +192,7 @@ def _update(weights: str) -> str:
 def _collapsed(evidence: Evidence, quantity: str) -> str:
     """Returns which probes say the same of all positions, so that they agree with everything."""
     found = [each.task for each in evidence.dev() if (row := each.row(quantity)) is not None and row.collapsed]
-    return f"left out, for one value in most rows: {', '.join(found)}" if found else ""
+    return f"left out because most rows have a single value: {', '.join(found)}" if found else ""
 
 
 def _told(

@@ -1,4 +1,4 @@
-"""How often words stand together in a text, as the files of a results folder tell it."""
+"""How often words occur together in a text, as the files of a results folder tell it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The most frequent words of both sides, how often they stand together, and what they translate to."""
+    """The most frequent words of both sides, how often they occur together, and what they translate to."""
 
     dataset: str
     direction: str

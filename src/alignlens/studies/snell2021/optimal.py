@@ -103,8 +103,8 @@ def optimal_table(found: list[Optimal]) -> Table:
             rows.append([Cell(each.dataset), Cell(told), shown, measured(ours, digits), interval(ours, digits), apart])
     header = ("task", "number", "print", "ours", "interval", "ours − print")
     notes = [
-        "The best attention of a target piece is the one with the least loss, with all else as it was: exact where the "
-        "output is linear in the context. The agreement is a fraction; BLEU is of the dev text.",
+        "The best attention of a target piece is the one with the smallest loss, with everything else unchanged. It is "
+        "exact where the output is linear in the context. The agreement is a fraction; BLEU is that of the dev text.",
     ]
-    caption = "Appendix A.1: the attention that would be best agrees with the probe"
+    caption = "Appendix A.1: agreement of the best attention with the probe"
     return Table("snell2021-optimal", caption, header, rows, notes, labels=2)

@@ -29,7 +29,7 @@ _SUBWORDS_FILE = "subwords.json"
 
 @dataclass(frozen=True)
 class Text:
-    """A set of texts of ours: its splits, and how many words or pieces are known; nan if nobody told."""
+    """A set of texts of ours: its splits, and how many words or pieces are known; nan if unknown."""
 
     task: str
     splits: dict[str, Size]

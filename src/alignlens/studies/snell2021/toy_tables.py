@@ -66,8 +66,8 @@ def toys_table(evidence: Evidence, records: list[dict[str, Any]]) -> Table:
     header = ("task", "runs of", "runs", "learned", "share", "interval", "median step", "steps")
     changed = [f"{toy.name}, {told}." for toy in evidence.toys.all() if (told := changes(toy.task, toy.settings))]
     notes = [
-        f"Learned: the last accuracy is above {LEARNED}. Median step: the first accuracy above it, over all seeds.",
-        f"Interval: {evidence.draws.level:g} % of what the share may be after so many runs (Jeffreys).",
+        f"Learned: the last accuracy is above {LEARNED}. Median step: the first step with an accuracy above it, over all seeds.",
+        f"Interval: {evidence.draws.level:g} % Jeffreys interval of the share.",
         *changed,
     ]
     return Table("snell2021-toys", "Generated tasks: how many runs learn them", header, rows, notes, labels=2)

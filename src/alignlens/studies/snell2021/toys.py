@@ -57,7 +57,7 @@ _ADVICE = "Delete it and make it again with: alignlens toy, or run the pipeline 
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A copy task: accuracy of every seed at every step, and how often words stand together."""
+    """A copy task: accuracy of every seed at every step, and how often words occur together."""
 
     name: str
     task: str
@@ -226,7 +226,7 @@ def _steps(content: dict[str, Any]) -> tuple[int, ...]:
         raise ValueError("steps is not a list of numbers")
     steps = tuple(values.whole({"steps": step}, "steps") for step in found)
     if list(steps) != sorted(set(steps)):
-        raise ValueError("steps do not rise")
+        raise ValueError("steps are not in ascending order")
     return steps
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Compared = Callable[["Evidence", "Tally", "Curves"], tuple[Sequence["Comparison | None"], str]]
 
-_NO_MODEL = "no model was asked about reference prefixes"
+_NO_MODEL = "no model was analysed with reference prefixes"
 
 
 def along(quantity: str, places: slice, below: float | None = None, above: float | None = None) -> Compared:
@@ -128,7 +128,7 @@ def of_prefixes(
                 comparisons.append((tally.above if more else tally.below)(one, usual, "the mean"))
             tally.add(Place(dataset), *comparisons)
             told.append(f"{dataset} {100 * share.value:.0f} % of {len(sides[0][0])} positions")
-        return _finding(tally, told, f"no model was asked about {prefix} prefixes")
+        return _finding(tally, told, f"no model was analysed with {prefix} prefixes")
 
     return test
 
@@ -159,7 +159,7 @@ def wide_and_even(alpha: float | None = None) -> Callable[[Evidence], Finding]:
             spread, usual_spread = (_spread(each, evidence) for each in (random, reference))
             tally.add(Place(dataset), tally.above(one, usual, "higher"), tally.below(spread, usual_spread, "more even"))
             told.append(f"{dataset} {one.value:.2f} against {usual.value:.2f}")
-        return _finding(tally, told, "no model was asked about random prefixes")
+        return _finding(tally, told, "no model was analysed with random prefixes")
 
     return test
 
@@ -182,7 +182,7 @@ def changes_most(evidence: Evidence) -> Finding:
             if name in away:
                 tally.add(Place(dataset, what=_short(name)), tally.above(away[MINIMUM_RISK], away[name]))
         told.append(f"{dataset} " + ", ".join(f"{_short(name)} {each.value:.3f}" for name, each in away.items()))
-    return _finding(tally, told, "no model of minimum risk translated by itself")
+    return _finding(tally, told, "the model of minimum risk was not analysed with its own prefixes")
 
 
 def _distance(one: Curves, other: Curves, evidence: Evidence) -> Sampled:

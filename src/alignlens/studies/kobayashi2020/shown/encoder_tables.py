@@ -66,7 +66,7 @@ def _spreads(statistics: Statistics, number: str, title: str, rows: Sequence[Spr
         f"{_ROWS[row.name]} {row.printed.spread.cv:.2f}, mean {row.printed.spread.mean:.2f}" for row in rows
     )
     caption = _caption(statistics, f"Table {number}: {title}")
-    notes = ["CV: deviation over mean, of all tokens. Average: mean of the numbers of heads or layers, not of tokens."]
+    notes = ["CV: standard deviation over mean, for all tokens. Average: mean over heads or layers, not over tokens."]
     return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics, told)], labels=2)
 
 
@@ -90,14 +90,14 @@ def _correlations(statistics: Statistics) -> Table:
         for row in table2(statistics)
     ]
     caption = _caption(statistics, "Table 2: rank correlation of attention weight and ||f(x)||")
-    notes = ["Over all triples of query, key and head; where they are too many, of sequences spread over the text."]
+    notes = ["Over all triples of query, key and head; if there are too many, over sequences spread evenly over the text."]
     told = ", ".join(f"{category} {item.rho:.2f}" for category, item in correlations().items())
     return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics, told)])
 
 
 def _singular_values(statistics: Statistics) -> Table:
     beside = is_pretrained(statistics)
-    ratios = ("least ratio", "mean ratio", "most ratio", *(["print: least ratio"] if beside else []))
+    ratios = ("smallest ratio", "mean ratio", "largest ratio", *(["print: smallest ratio"] if beside else []))
     header = ("layer", "largest", "smallest non-zero", *ratios)
     rows = [
         [
@@ -110,7 +110,7 @@ def _singular_values(statistics: Statistics) -> Table:
     ]
     caption = _caption(statistics, "Singular values of the affine map f of a head")
     notes = ["Ratio: largest over smallest non-zero singular value of one head, extremes and mean over heads."]
-    told = f"least ratio {stated()['smallest_singular_ratio']:g}"
+    told = f"smallest ratio {stated()['smallest_singular_ratio']:g}"
     return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics, told)])
 
 
@@ -146,5 +146,5 @@ def _whose(statistics: Statistics, told: str) -> list[str]:
     if is_bert_base(statistics):
         return []
     if is_pretrained(statistics):
-        return ["Print is of BERT-base: another encoder and another text than ours."]
-    return [f"This encoder learned to translate. In print, of BERT-base on English: {told}."]
+        return ["The printed numbers are for BERT-base, on another text."]
+    return [f"This is the encoder of a translation model. In print, for BERT-base on English: {told}."]

@@ -81,13 +81,13 @@ def _notes(shown: Table3, results: Results) -> list[str]:
     compared = any(is_printed(shown.dataset, direction) for direction in shown.dataset.directions)
     seeds = max((cell.ours.seeds for line in shown.lines for cell in line.cells), default=0)
     return [
-        "AWO: the step that predicts a word stands for it; AWI: the step that reads it, which knows the word already. "
-        "The text of the paper does not say which one it means; its numbers are in reach of AWI only.",
-        "Print is German-English (text: one model; released: mean of five seeds). Δ is ours minus released, or minus "
-        "the text where nothing was released."
+        "AWO: a word is aligned at the step that predicts it; AWI: at the step that reads it, and so already knows it. "
+        "The text of the paper does not say which one it means; only AWI comes near its numbers.",
+        "The printed numbers are for German-English (text: one model; released: mean of five seeds). Δ is ours minus "
+        "released, or minus the text where nothing was released."
         if compared
         else _in_print(),
-        "Layers are counted from 1. The best layer is chosen on the very links that score it, as in the paper.",
+        "Layers are counted from 1. The best layer is chosen on the same gold links that score it, as in the paper.",
         f"Ours: {'one seed' if seeds == 1 else f'mean over {seeds} seeds, each with its own layer'}.",
         "Aligners: links of this direction alone, as the printed numbers are; the test text is part of their training "
         "text.",
@@ -108,8 +108,8 @@ def _in_print() -> str:
     others = [f"{label} {next(iter(rates[row, '', ''].values())):.1f}" for row, label in _others().items()]
     released = ". ".join(f"{told}: {layers(RELEASED, step)}" for step, told in STEPS.items())
     return (
-        "Printed numbers are German-English, so they are no target for this text. Best layer and mean over layers in "
-        f"the text: {layers(TEXT, '')}. Of the released run, {released}. {', '.join(others)}."
+        "The printed numbers are for German-English and cannot be compared with those of this text. Best layer and "
+        f"mean over layers in the text: {layers(TEXT, '')}. In the released run, {released}. {', '.join(others)}."
     )
 
 
@@ -139,9 +139,9 @@ def shares_table(dataset: str, found: Sequence[Share]) -> Table:
         "layer",
         *(f"{p} {what}" for p in (END, PERIOD) for what in ("weight", "norm", "ratio")),
     )
-    caption = f"{dataset}. What END and a final period get of a target piece's weights and norms (%)"
+    caption = f"{dataset}. Shares of END and of a final period in the weights and norms of a target piece (%)"
     notes = [
-        "Mean over target pieces, step AWO; the period over the sentences that end with one. Ratio: weight by norm."
+        "Means over target pieces, step AWO; for the period, over sentences that end with one. Ratio: weight over norm."
     ]
     return Table(f"kobayashi2020-shares-{dataset}", caption, header, rows, notes, labels=2)
 
@@ -163,7 +163,7 @@ def heads_table(found: Sequence[Correlation], dataset: ScoredDataset) -> Table:
     header = ("dataset", "model", "direction", "step", "released", "ours", "heads")
     told = ", ".join(f"{step} {rho:.2f}" for step, rho in PRINTED.items())
     notes = [
-        "Rank correlation over the heads of all layers, mean over seeds; links of norms, by words.",
+        "Rank correlation over the heads of all layers, mean over seeds; links by words, from norms.",
         f"Released run (German-English, mean of five seeds): {told}.",
     ]
     caption = "Heads: error rate against mean norm. Negative: heads with long vectors align better"

@@ -80,22 +80,22 @@ def _notes(shown: AgreementTable, intervals: Sequence[str]) -> list[str]:
             "the printed task; Table 9 has both."
         )
     if not any(line.task for line in shown.lines):
-        notes.append("Nothing of this table was measured here: all numbers are printed ones.")
+        notes.append("Nothing in this table was measured here: all numbers are printed ones.")
     if any(column.quantity in ORDERS for column in columns) and layout.kind != KENDALL:
         notes.append(
             "A is not symmetric. As released: u is the proxy (or the regression) and v the uniform probe, which is the "
             "order of the released code and of the printed numbers. As defined: the other way round, as the text "
-            "writes it; print has no numbers for it."
+            "writes it; the paper has no numbers for it."
         )
     if any(column.what == REACHED for column in columns):
         by = "BLEU" if layout.measure != ACCURACY else "accuracy"
         notes.append(
-            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk stands where "
-            "none does, and the number is ξ*, the best of run A. ξ has no interval; it depends on the checkpoints kept."
+            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk marks that "
+            "none does; the number is then ξ*, the best of run A. ξ has no interval and depends on the checkpoints kept."
         )
-    notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the text it is measured on.")
+    notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the same text.")
     if any(cell.distinct < LEAST_DISTINCT for line in shown.lines for cell in line.cells):
-        notes.append("! The probe has one value in most rows, so that it agrees with everything.")
+        notes.append("! The probe has a single value in most rows, so it agrees with everything.")
     if intervals:
         notes.append(f"Interval: {'; '.join(intervals)}.")
     return notes

@@ -140,8 +140,10 @@ def _quiet_about_glyphs() -> Iterator[None]:
 
 def sentence_aer(links: Collection[Link], sure: Collection[Link], possible: Collection[Link]) -> float:
     """Returns the AER of one sentence in percent; nan where there is nothing to count."""
-    mine, sure_set = set(links), set(sure)
-    return scores_of(len(mine & sure_set), len(mine & (set(possible) | sure_set)), len(mine), len(sure_set)).aer
+    link_set, sure_set = set(links), set(sure)
+    return scores_of(
+        len(link_set & sure_set), len(link_set & (set(possible) | sure_set)), len(link_set), len(sure_set)
+    ).aer
 
 
 def _draw_panel(
@@ -255,9 +257,9 @@ def _fonts_for(text: str) -> tuple[list[str], set[str]]:
             if entry.weight == 400 and not entry.name.startswith("Last Resort")
         }
         for name, path in sorted(installed.items()):
-            if found := _covered(path, missing):
+            if covered := _covered(path, missing):
                 fonts.append(name)
-                missing -= found
+                missing -= covered
             if not missing:
                 break
     if new := missing - _warned:

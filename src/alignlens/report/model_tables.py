@@ -36,8 +36,8 @@ class Column:
 
     def values(self, seeds: Sequence[ModelCard]) -> list[float]:
         """Returns what was measured, one value per seed."""
-        found = (float(getattr(item, self.field)) * self.scale for item in seeds)
-        return [value for value in found if not math.isnan(value)]
+        numbers = (float(getattr(item, self.field)) * self.scale for item in seeds)
+        return [value for value in numbers if not math.isnan(value)]
 
     def printed(self, value: float) -> str:
         """Returns a value as it stands in the table."""
@@ -77,7 +77,9 @@ def models_table(
     columns = [column for column in _COLUMNS if not narrow or column.name in _NARROW]
     groups = _groups(dataset, models, expected)
     if narrow:
-        tried = {group: found for group, found in groups.items() if not found[1] or any(map(_is_tried, found[1]))}
+        tried = {
+            group: members for group, members in groups.items() if not members[1] or any(map(_is_tried, members[1]))
+        }
         groups = tried or groups
     best = {column.name: _best(column, groups) for column in columns if column.better}
     rows = []
@@ -122,8 +124,8 @@ def best_translator(dataset: str, direction: str, models: Sequence[ModelCard]) -
     column = next(column for column in _COLUMNS if column.field == "bleu")
     scored = {
         model: fmean(values)
-        for (found, model), (_, trained) in _groups(dataset, models, ()).items()
-        if found == direction and (values := column.values(trained))
+        for (of_direction, model), (_, trained) in _groups(dataset, models, ()).items()
+        if of_direction == direction and (values := column.values(trained))
     }
     return max(scored.items(), key=lambda entry: entry[1], default=None)
 
@@ -150,8 +152,10 @@ def _is_tried(item: ModelCard) -> bool:
 def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[ModelCard]]]) -> dict[str, str]:
     """Returns the best printed mean of every direction in which there is something to compare."""
     best = {}
-    for direction in {found for found, _ in groups}:
-        rows = [column.values(trained) for (found, _), (_, trained) in groups.items() if found == direction]
+    for direction in {of_direction for of_direction, _ in groups}:
+        rows = [
+            column.values(trained) for (of_direction, _), (_, trained) in groups.items() if of_direction == direction
+        ]
         means = [fmean(values) * column.better for values in rows if values]
         if len(means) > 1:
             best[direction] = column.printed(max(means) * column.better)

@@ -92,9 +92,9 @@ class Sample:
 def read_models(manifest: Manifest, records: Iterable[RunRecord]) -> list[ModelCard]:
     """Returns the models of a manifest, by dataset, direction (its own first), name and seed."""
     journals = {record.journal: record for record in records}
-    found = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
+    cards = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
     return sorted(
-        found, key=lambda item: (item.id.dataset, _is_reverse(manifest, item.id.dataset, item.id.direction), item.id)
+        cards, key=lambda item: (item.id.dataset, _is_reverse(manifest, item.id.dataset, item.id.direction), item.id)
     )
 
 
@@ -200,11 +200,11 @@ def read_samples(manifest: Manifest, models: Sequence[ModelCard], dataset: str, 
     Of several seeds the first is shown.
     """
     samples = []
-    mine = [item.id for item in models if item.id.dataset == dataset]
-    for direction in dict.fromkeys(name.direction for name in mine):
+    own = [item.id for item in models if item.id.dataset == dataset]
+    for direction in dict.fromkeys(name.direction for name in own):
         sides = _sides(manifest, dataset, direction)
         paths: dict[str, Path] = {}
-        for name in mine:
+        for name in own:
             path = manifest.path(TRANSLATION, **asdict(name))
             if name.direction == direction and path is not None:
                 paths.setdefault(name.model, path)
@@ -221,8 +221,8 @@ def read_samples(manifest: Manifest, models: Sequence[ModelCard], dataset: str, 
 def _sides(manifest: Manifest, dataset: str, direction: str) -> list[Path]:
     """Returns the test text that models of a direction read, and the one they should write, as far as it is there."""
     sides = ("target", "source") if _is_reverse(manifest, dataset, direction) else ("source", "target")
-    found = (manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in sides)
-    return [path for path in found if path is not None]
+    paths = (manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in sides)
+    return [path for path in paths if path is not None]
 
 
 def _is_reverse(manifest: Manifest, dataset: str, direction: str) -> bool:

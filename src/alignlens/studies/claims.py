@@ -80,24 +80,24 @@ def verdict(rule: PassRule, outcomes: Iterable[str]) -> str:
     against the claim, so that all other ways lie between these two. What is no such rule ("between 8 and 22") is
     written as comparisons that must all hold.
     """
-    found = list(outcomes)
-    if not found:
+    cases = list(outcomes)
+    if not cases:
         return NOT_TESTABLE
-    sure, possible = found.count(HELD), len(found) - found.count(FAILED)
-    worst, best = rule(sure, len(found)), rule(possible, len(found))
+    sure, possible = cases.count(HELD), len(cases) - cases.count(FAILED)
+    worst, best = rule(sure, len(cases)), rule(possible, len(cases))
     return UNDECIDED if worst != best else REPRODUCED if worst else NOT_REPRODUCED
 
 
 def all_of(verdicts: Iterable[str]) -> str:
-    """Returns the verdict on a claim all of whose parts must be reproduced; those that cannot be tested do not count."""
-    found = set(verdicts) - {NOT_TESTABLE}
-    return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in found), NOT_TESTABLE)
+    """Returns the verdict on a claim all of whose parts must be reproduced; untestable ones do not count."""
+    known = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in known), NOT_TESTABLE)
 
 
 def any_of(verdicts: Iterable[str]) -> str:
     """Returns the verdict on a claim one of whose parts must be reproduced, in the same way."""
-    found = set(verdicts) - {NOT_TESTABLE}
-    return next((name for name in (REPRODUCED, UNDECIDED, NOT_REPRODUCED) if name in found), NOT_TESTABLE)
+    known = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (REPRODUCED, UNDECIDED, NOT_REPRODUCED) if name in known), NOT_TESTABLE)
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Verdict:
     def record(self) -> dict[str, Any]:
         """Returns the verdict as a row of claims.csv."""
         counts = {outcome.replace(" ", "_"): count for outcome, count in self.tally.counts().items()}
-        found = {**vars(self.claim), **vars(self), **counts, "claim": self.claim.claim}
-        return {name: {**found, "exact": self.tally.exact, "by_dataset": self.by_dataset}[name] for name in COLUMNS}
+        record = {**vars(self.claim), **vars(self), **counts, "claim": self.claim.claim}
+        return {name: {**record, "exact": self.tally.exact, "by_dataset": self.by_dataset}[name] for name in COLUMNS}
 
     def comparisons(self) -> list[dict[str, Any]]:
         """Returns rows of comparisons.csv: positive margins are on the side of the claim."""

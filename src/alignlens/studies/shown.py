@@ -78,7 +78,7 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
         "number that it is compared with): sentences are resampled, and so are model seeds if there are several. Exact "
         "comparisons have no interval. claims.csv has the tests, comparisons.csv every difference with its interval.",
         f"{UNDECIDED.capitalize()}: the verdict would change if comparisons within noise went the other way.",
-        f"{NOT_REPRODUCED.capitalize()} does not mean refuted: the models here may be far smaller than those of the paper.",
+        f"{NOT_REPRODUCED.capitalize()} does not mean refuted: the models here may be far smaller than in the paper.",
     ]
     return Table(
         f"{study}-claims",

@@ -95,16 +95,16 @@ class AlphaBeta(Rules):
         for share, sign in self.parts():
             parts = part(first, sign), part(second, sign)
             total = parts[0] + parts[1] + sign * EPSILON
-            for found, each in zip(shares, parts, strict=True):
-                found.add_(each / total, alpha=share)
+            for relevance_of, each in zip(shares, parts, strict=True):
+                relevance_of.add_(each / total, alpha=share)
         kept = torch.stack((torch.ones_like(first), shares[0] + shares[1]), -1)
         arrived, passed = (relevance @ kept).unbind(-1)
         given = relevance * self.handed_on(kind, arrived, passed)[..., None]
         return given * shares[0][:, :, None], given * shares[1][:, :, None]
 
-    def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    def attention(self, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of queries, keys and values whose heads' outputs (side by side) got it."""
-        return ATTENTION_RULES[self.settings.attention](self, kind, found, relevance)
+        return ATTENTION_RULES[self.settings.attention](self, kind, attended, relevance)
 
     def shares(self, kind: str, z: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
         """Returns (..., step, input) of relevance (..., step, output) and z (..., output, input), which is used up.

@@ -115,12 +115,14 @@ class Lu2021Settings:
 def check(settings: Lu2021Settings, datasets: Sequence[str], where: str) -> None:
     """Raises for numbers that do not rise, and for settings that have a key of their own or nothing to act on."""
     for key in ("alphas", "pairs"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
             raise ConfigError(f"{where}.{key}: numbers must be in ascending order.")
     for amount, changes in settings.trainings.items():
         if amount not in map(str, settings.pairs) or not isinstance(changes, dict):
-            raise ConfigError(f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs.")
+            raise ConfigError(
+                f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs."
+            )
     changed = {"training": settings.training, "sweep_training": settings.sweep_training}
     changed |= {f"trainings.{amount}": changes for amount, changes in settings.trainings.items()}
     for key, changes in changed.items():

@@ -75,7 +75,7 @@ def _growth(content: dict[str, Any]) -> Growth:
 
 
 def _table(content: dict[str, Any], key: str, rows: int, columns: int) -> NDArray[np.float64]:
-    found = content[key]
-    if not isinstance(found, list) or len(found) != rows or any(len(row) != columns for row in found):
+    table = content[key]
+    if not isinstance(table, list) or len(table) != rows or any(len(row) != columns for row in table):
         raise ValueError(f"{key} is not {rows} x {columns} numbers")
-    return np.array([[values.number({key: value}, key, 0) for value in row] for row in found], dtype=float)
+    return np.array([[values.number({key: value}, key, 0) for value in row] for row in table], dtype=float)

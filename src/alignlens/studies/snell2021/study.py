@@ -106,8 +106,8 @@ class Snell2021Settings:
 def check(settings: Snell2021Settings, datasets: Sequence[str], where: str) -> None:
     """Raises for checkpoints out of order, names that datasets have, and unknown settings."""
     for key in ("checkpoints", "classifier_checkpoints"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
             raise ConfigError(f"{where}.{key}: updates must be in ascending order.")
     for key in ("seeds", "classifier_seeds"):
         if len(getattr(settings, key)) == 1:

@@ -87,14 +87,16 @@ class Voita2020Settings:
 def check(settings: Voita2020Settings, datasets: Sequence[str], where: str) -> None:
     """Raises for amounts and updates that do not rise, and for one length without the other."""
     for key in ("pairs", "snapshots"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
             raise ConfigError(f"{where}.{key}: numbers must be in ascending order.")
     if settings.base_pairs not in settings.pairs:
         raise ConfigError(f"{where}.base: {settings.base} is not one of the amounts in {where}.pairs. Add it there.")
     for amount, changes in settings.trainings.items():
         if amount not in map(str, settings.pairs) or not isinstance(changes, dict):
-            raise ConfigError(f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs.")
+            raise ConfigError(
+                f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs."
+            )
     if len(settings.lengths) == 1:
         raise ConfigError(f"{where}.lengths: give the lengths of source and target, or none.")
 

@@ -114,13 +114,13 @@ def _source(shown: StudyTable, line: StudyLine, cell: StudyCell, results: Result
 
 
 def _cells(cell: StudyCell, parts: Sequence[str], digits: int, source: str) -> list[Cell]:
-    made = {
+    cells = {
         "print": _printed(cell, digits),
         "ours": replace(measured(cell.ours, digits), source=(source,)),
         "CI": interval(cell.ours, digits),
         "Δ": difference(cell.difference, digits, strong=cell.printed is not None and cell.agrees),
     }
-    return [made[part] for part in parts]
+    return [cells[part] for part in parts]
 
 
 def _printed(cell: StudyCell, digits: int) -> Cell:
@@ -160,8 +160,8 @@ def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
         notes.append("Mean over the pieces of a sentence, then over sentences, END included.")
     if shown.table == "variants":
         notes.append(
-            "Δ is the difference from the row of Table 1 that is varied, with the same noise. Absolute product: |e·g|, "
-            "where Li et al. take the mean of |g|. Links by words: scores are summed over source pieces and averaged over "
+            "Δ is the difference from the row of Table 1 that is varied, with the same noise. Absolute product: "
+            "|e·g|, where Li et al. take the mean of |g|. Links by words: scores are summed over source pieces and averaged over "
             "target pieces, and END may win. True gradient: without the scaling of the encoder's gradient that "
             "FConv has in training."
         )
@@ -181,8 +181,10 @@ def _seeds_note(shown: StudyTable, results: Results) -> str:
         if method in {results.protocol.method(name) for name in NOISY}
         for score in scores
     }
-    told = f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
+    averaged = (
+        f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
+    )
     noisy = f"σ = {results.protocol.sigma:g}, n = {results.protocol.samples}"
     if seeds == 1 and len(noise) <= 1:
         return f"Ours: one model seed and one noise seed (noise: {noisy})."
-    return f"Ours: mean over {told} (noise: {noisy}); ± is the standard deviation over them."
+    return f"Ours: mean over {averaged} (noise: {noisy}); ± is the standard deviation over them."

@@ -10,7 +10,7 @@ from alignlens.metrics.sampled import mean_of
 from alignlens.studies.lu2021 import published
 from alignlens.studies.lu2021.evidence import SYSTEMS
 from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
-from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, bin_estimates, analysed_runs, short
+from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, analysed_runs, bin_estimates, short
 from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE
 
@@ -50,7 +50,9 @@ def text_table(records: Sequence[Mapping[str, Any]]) -> Table:
         sizes = [record[key] for key in ("train", "dev", "test", "vocabulary")]
         shown = [NONE if size is None else Cell(f"{size:,}", size) for size in sizes]
         rows.append([Cell(name), Cell(record["direction"]), *shown])
-    notes = ["The paper gives training pairs in millions, with two decimals. The vocabulary is that of the larger side."]
+    notes = [
+        "The paper gives training pairs in millions, with two decimals. The vocabulary is that of the larger side."
+    ]
     return Table("lu2021-1", "Table 1: data", header, rows, notes, labels=2)
 
 
@@ -90,13 +92,15 @@ def _bleu_notes(table: BleuTable) -> list[str]:
             for name in elsewhere
         )
         notes.append(f"In print, for other language pairs ({', '.join(table.systems)}): {'; '.join(numbers)}.")
-    told = dict.fromkeys(f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours)
+    sources = dict.fromkeys(
+        f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours
+    )
     notes.append(
         "Printed numbers are shown beside ours where the direction is the same; the text differs. Gains are over our "
         f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several "
         "seeds, the one that belongs to the interval."
     )
-    return [*notes, f"BLEU of ours: {'; '.join(told)}."]
+    return [*notes, f"BLEU of ours: {'; '.join(sources)}."]
 
 
 def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
@@ -112,8 +116,8 @@ def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
     known = [value for value in values if not math.isnan(value)]
     strong = bool(known) and max(known) < _SIGNIFICANT
     gain = Cell(f"{scored.difference:+.2f}", scored.difference, strong=strong)
-    told = " / ".join(f"{value:.3f}" for value in known)
-    tested = Cell(told, max(known)) if known else NONE
+    p_values = " / ".join(f"{value:.3f}" for value in known)
+    tested = Cell(p_values, max(known)) if known else NONE
     return [*shown, gain, _limits(scored.difference_low, scored.difference_high, 2, sign=True), tested]
 
 
@@ -149,12 +153,12 @@ def compared_table(records: Sequence[Mapping[str, Any]]) -> Table:
                 *(_number(number[key], ".3f") for key in ("p_value", "p_bootstrap", "p_randomisation")),
             ]
         )
-    told = dict.fromkeys(f"{record['sentences']:,} sentences, {record['signature']}" for record in records)
+    sources = dict.fromkeys(f"{record['sentences']:,} sentences, {record['signature']}" for record in records)
     notes = [
         "Gains are over the baseline of the same amount of text. p belongs to the interval of the gain: sentences are "
         "resampled, and so are seeds if there are several. The other two are for single translations: sacreBLEU's "
         "paired bootstrap and approximate randomisation.",
-        *(f"{each}." for each in told),
+        *(f"{each}." for each in sources),
     ]
     return Table("lu2021-bleu", "BLEU of all models of the study", header, rows, notes, labels=2)
 
@@ -183,8 +187,8 @@ def entropy_table(cells: Sequence[EntropyCell]) -> Table:
         "Entropy of calibrated attention minus that of the softmax before it, in nats, rows divided by their sum; "
         "above 0 is more spread out. Ours is for the gate; table5.csv has the other fusions.",
         f"{CHECK.capitalize()}: calibrated attention minus attention of the separately trained baseline, as a check.",
-        "The paper does not say how the row All was computed. It is not the mean of the layers, and its two numbers are "
-        "those of layer 4 with the columns exchanged. Ours has both readings.",
+        "The paper does not say how the row All was computed. It is not the mean of the layers, and its two numbers "
+        "are those of layer 4 with the columns exchanged. Ours has both readings.",
         *(
             f"In print, {name}: "
             + ", ".join(f"layer {layer} {value:+.4f}" for (layer, of), value in printed.items() if of == name).replace(
@@ -267,8 +271,8 @@ def model_table(evidence: Evidence) -> Table:
         "with attention perturbed by its mask in all layers and heads, and perturbed by the same mask values in random "
         "order over the source.",
         f"In print calibration adds {published.stated()['extra_parameters'] / 1e6:.0f} million parameters. At that "
-        "size (6 layers, width 512) queries and keys of mask nets have 3,151,872 and gates 390; 6,303,744 would include "
-        "value and output projections that nothing depends on.",
+        "size (6 layers, width 512) queries and keys of mask nets have 3,151,872 and gates 390; 6,303,744 would "
+        "include value and output projections that nothing depends on.",
     ]
     return Table("lu2021-models", "Models, masks and losses", header, rows, notes, labels=2, wraps=True)
 

@@ -34,19 +34,19 @@ def agreement_table(shown: AgreementTable, intervals: Sequence[str]) -> Table:
 
 def _rows(line: AgreementLine, layout: Layout, with_print: bool) -> list[list[Cell]]:
     digits, source = layout.digits, filter_of("agreement", task=str(line.task), split=f"{layout.split}*")
-    name, made = Cell(line.printed or str(line.task)), []
+    name, shown = Cell(line.printed or str(line.task)), []
     if with_print:
-        made.append([name, Cell("print"), *(_printed(cell, digits) for cell in line.cells)])
+        shown.append([name, Cell("print"), *(_printed(cell, digits) for cell in line.cells)])
     if line.task is None:
-        return made
+        return shown
     ours = f"ours ({line.task})" if line.printed and line.printed != line.task else "ours"
-    made.append([name, Cell(ours), *(replace(_ours(cell, digits), source=(source,)) for cell in line.cells)])
+    shown.append([name, Cell(ours), *(replace(_ours(cell, digits), source=(source,)) for cell in line.cells)])
     if any(not math.isnan(cell.ours.low) for cell in line.cells):
-        made.append([name, Cell("interval", muted=True), *(interval(cell.ours, digits) for cell in line.cells)])
+        shown.append([name, Cell("interval", muted=True), *(interval(cell.ours, digits) for cell in line.cells)])
     if line.printed:
         apart = (difference(cell.difference, digits, strong=cell.agrees) for cell in line.cells)
-        made.append([name, Cell("ours − print", muted=True), *apart])
-    return made
+        shown.append([name, Cell("ours − print", muted=True), *apart])
+    return shown
 
 
 def _printed(cell: AgreementCell, digits: int) -> Cell:
@@ -58,16 +58,16 @@ def _printed(cell: AgreementCell, digits: int) -> Cell:
 def _ours(cell: AgreementCell, digits: int) -> Cell:
     if not cell.ours.known:
         return Cell(cell.ours.reason or "–", muted=True)
-    told = [f"at update {int(cell.at):,}" if cell.at.isdecimal() else cell.at] if cell.at else []
+    details = [f"at update {int(cell.at):,}" if cell.at.isdecimal() else cell.at] if cell.at else []
     if math.isfinite(cell.distinct):
-        told.append(f"{cell.distinct:.1f} different values in a row")
+        details.append(f"{cell.distinct:.1f} different values in a row")
     # A probe with one value agrees with everything, which is no agreement.
     collapsed = cell.distinct < LEAST_DISTINCT
     return Cell(
         f"{cell.ours.mean:.{digits}f}{'*' * cell.starred}{'!' * collapsed}",
         cell.ours.mean,
         muted=collapsed,
-        detail=", ".join(told),
+        detail=", ".join(details),
     )
 
 
@@ -90,8 +90,8 @@ def _notes(shown: AgreementTable, intervals: Sequence[str]) -> list[str]:
     if any(column.what == REACHED for column in columns):
         by = "BLEU" if layout.measure != ACCURACY else "accuracy"
         notes.append(
-            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk marks that "
-            "none does; the number is then ξ*, the best of run A. ξ has no interval and depends on the checkpoints kept."
+            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk marks "
+            "that none does; the number is then ξ*, the best of run A. ξ has no interval; it depends on the checkpoints."
         )
     notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the same text.")
     if any(cell.distinct < LEAST_DISTINCT for line in shown.lines for cell in line.cells):

@@ -91,7 +91,7 @@ def _notes(shown: AgreementTable, intervals: Sequence[str]) -> list[str]:
         by = "BLEU" if layout.measure != ACCURACY else "accuracy"
         notes.append(
             f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk marks "
-            "that none does; the number is then ξ*, the best of run A. ξ has no interval; it depends on the checkpoints."
+            "that none does; the number is then ξ*, the best of run A. ξ has no interval and depends on checkpoints."
         )
     notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the same text.")
     if any(cell.distinct < LEAST_DISTINCT for line in shown.lines for cell in line.cells):

@@ -85,7 +85,7 @@ class Board:
         return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
     def silent_for(self, seconds: float) -> bool:
-        """Tells whether nothing was worth a line for so long."""
+        """Returns whether nothing was worth a line for so long."""
         return self._clock() - self._spoke >= seconds
 
     def _count(self) -> str:

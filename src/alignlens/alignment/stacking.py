@@ -24,7 +24,7 @@ def stack(alignments: Sequence[Alignment]) -> Alignment:
 
 
 def unstack(alignment: Alignment, sizes: Sequence[int]) -> list[Alignment]:
-    """Returns alignments of so many sentence pairs each, in order; together they are the whole one, without scores."""
+    """Returns parts of an alignment with ``sizes`` sentence pairs, in order, without scores."""
     if sum(sizes) != len(alignment):
         raise ValueError(f"parts of {sum(sizes)} sentence pairs of {len(alignment)}")
     sentence, source, target = alignment.sentence, alignment.source, alignment.target

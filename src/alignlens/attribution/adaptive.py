@@ -16,7 +16,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-LOOK = 5  # after so many copies, and after every so many more
+LOOK = 5  # after every fifth copy
 
 
 class Sampling:

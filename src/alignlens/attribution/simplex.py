@@ -35,7 +35,7 @@ class Optimum(NamedTuple):
 
 
 def minimise(losses: Losses, allowed: Tensor, like: Tensor, steps: int, enough: float = ENOUGH) -> Optimum:
-    """Returns the best weights on positions that are ``allowed`` (problem, position), after at most so many steps."""
+    """Returns the best weights on positions that are ``allowed`` (problem, position), after at most ``steps`` steps."""
     logs = like.new_zeros(allowed.shape).masked_fill(~allowed, float("-inf")).log_softmax(-1)
     numbers = torch.arange(len(logs), device=logs.device)
     loss, slopes = losses(numbers, logs.exp())

@@ -67,7 +67,7 @@ class Steps:
 class _Recurrence(torch.autograd.Function):
     """From what inputs add to the gates, step by step in memory, to hidden states in the same order.
 
-    The gates are computed in the memory of the first argument, which is nobody else's (``hidden_states``).
+    The gates are computed in the memory of the first argument, which nothing else uses (``hidden_states``).
     """
 
     @staticmethod

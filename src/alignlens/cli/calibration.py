@@ -149,7 +149,7 @@ def _named(name: str, value: Any, places: tuple[str, ...]) -> Iterator[tuple[str
 
 
 def _table(content: dict[str, Any]) -> str:
-    """Returns the means for a person, a line for every quantity; by layer, where it has layers."""
+    """Returns the means as text, a line for every quantity; by layer, where it has layers."""
     lines = [f"{content['sentences']:,} sentences, {content['steps']:,} target positions"]
     for name, quantity in content["quantities"].items():
         mean = quantity["mean"] if isinstance(quantity["mean"], list) else [quantity["mean"]]

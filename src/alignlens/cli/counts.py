@@ -28,7 +28,7 @@ OUTPUTS = Outputs(files=("out",))
 _STEP = "counts"
 _WIDTHS = (16, 64, 256, 1024, 4096)
 _SEEDS = 3
-# What a proxy learns first is compared on so many pairs and words, so that the widest takes seconds.
+# What a proxy learns first is compared on this many pairs and words, so that the widest takes seconds.
 _GROWTH_PAIRS, _GROWTH_WORDS = 2000, 500
 _SHOWN = Limits(1, 100)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from alignlens.training.processes import Processes
 
 OUTPUTS = Outputs(folders=("out", "work"))
-_TOLD = ("dev_mask", "dev_clean_loss", "dev_perturbed_loss", "dev_shuffled_loss")
+_REPORTED = ("dev_mask", "dev_clean_loss", "dev_perturbed_loss", "dev_shuffled_loss")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     def written(training: Training, spec: ModelSpec) -> None:
         asked.finish(args.out, training, spec)
         values = training.history[-1]["values"]
-        measured.update({"updates": training.progress.update, **{name: values[name] for name in _TOLD}})
+        measured.update({"updates": training.progress.update, **{name: values[name] for name in _REPORTED}})
 
     task = Task(
         assembled,

@@ -39,7 +39,7 @@ class BagOfWords(Seq2Seq):
         return cast("Tensor", self.source_table(ids))
 
     def embed_target(self, ids: Tensor) -> Tensor:
-        """Returns zeros (batch, target, dim): nobody reads the prefix."""
+        """Returns zeros (batch, target, dim): the prefix is not read."""
         return self.output.weight.new_zeros(*ids.shape, self.settings.dim)
 
     def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> Memory:

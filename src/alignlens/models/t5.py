@@ -230,7 +230,7 @@ class Distances(nn.Module):
         return cast("Tensor", self.table(self._numbers(places))).permute(2, 0, 1)[None]
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """Returns which entry of the table belongs to a key so many places after its query."""
+        """Returns which entry of the table belongs to a key at this distance from its query."""
         count, first = self.table.num_embeddings, torch.zeros_like(places)
         if self.both_ways:  # half of the table for keys behind the query, half for those ahead
             count //= 2

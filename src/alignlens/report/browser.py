@@ -38,7 +38,7 @@ PAGE, CHUNKS = "index.html", "data"
 #: Scores, about a byte each in the page, up to which everything is one file, datasets together. The demo has 110,000
 #: of a sentence.
 ONE_FILE = 8_000_000
-#: If not even so many sentences of every dataset fit into one file, scores are files of their own.
+#: If fewer sentences of every dataset than this fit into one file, scores are files of their own.
 LEAST = 50
 #: The same for these files together, and the most sentences of a dataset.
 FOLDER, MOST = 200_000_000, 1000

@@ -54,7 +54,7 @@ class Found:
         return self.results.aligners
 
     def is_empty(self) -> bool:
-        """Tells whether there is nothing to show."""
+        """Returns whether there is nothing to show."""
         shown = (self.scored, self.models, self.studies, self.expected, self.expected_models)
         return not any(shown) and not prepared_datasets(self.manifest)
 

@@ -32,7 +32,7 @@ _NOT_MEASURED = ("", "NA", "-")
 
 @dataclass(frozen=True)
 class Job:
-    """What one job cost; None where nobody measured it."""
+    """What one job cost; None where it was not measured."""
 
     rule: str
     job: str
@@ -41,7 +41,7 @@ class Job:
     measured_by: str
 
     def names(self, *parts: str) -> bool:
-        """Tells whether the job's path has all these parts."""
+        """Returns whether the job's path has all these parts."""
         own_parts = self.job.replace(".", "/").split("/")
         return all(part in own_parts for part in parts)
 

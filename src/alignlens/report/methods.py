@@ -74,7 +74,7 @@ class Compared:
         return [score for run in self.runs(dataset, model) for score in run.find(method, links, DING)]
 
     def costs_of(self, dataset: str, model: str, method: str) -> list[MethodCost]:
-        """Returns what a method costs, by direction; nothing if nobody measured."""
+        """Returns what a method costs, by direction; nothing if it was not measured."""
         wanted = (dataset, model, method)
         return [cost for cost in self.costs if (cost.dataset, cost.model, cost.method) == wanted]
 

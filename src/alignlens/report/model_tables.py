@@ -103,7 +103,7 @@ def models_table(
 
 
 def models_form(models: Sequence[ModelCard]) -> pd.DataFrame:
-    """Returns one record per dataset, direction, model and seed; an empty field where nobody measured."""
+    """Returns one record per dataset, direction, model and seed; an empty field where it was not measured."""
     import pandas as pd
 
     fields = [

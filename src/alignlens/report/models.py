@@ -49,7 +49,7 @@ class ModelId:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """One model and what is known about it; nan where nobody measured."""
+    """One model and what is known about it; nan where it was not measured."""
 
     id: ModelId
     architecture: str
@@ -142,7 +142,7 @@ def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[
 
 
 def _read_bleu(path: Path | None) -> tuple[float, str]:
-    """Returns BLEU and its signature; nan where nobody measured it."""
+    """Returns BLEU and its signature; nan where it was not measured."""
     if path is None:
         return math.nan, ""
     content = read_json(path, _BLEU_AGAIN)
@@ -152,7 +152,7 @@ def _read_bleu(path: Path | None) -> tuple[float, str]:
 
 
 def _read_forced(path: Path | None) -> tuple[float, float]:
-    """Returns accuracy and perplexity of forced decoding; nan where nobody measured them."""
+    """Returns accuracy and perplexity of forced decoding; nan where they were not measured."""
     if path is None:
         return math.nan, math.nan
     content = read_json(path, _FORCE_AGAIN)

@@ -216,7 +216,7 @@ def long_form(scored: Sequence[ScoredAligner], jobs: Sequence[Job]) -> pd.DataFr
 
 
 def runtime_form(jobs: Sequence[Job]) -> pd.DataFrame:
-    """Returns one record per job; an empty field where nobody measured."""
+    """Returns one record per job; an empty field where it was not measured."""
     import pandas as pd
 
     columns = ["rule", "job", "seconds", "peak_memory_mb", "measured_by"]

@@ -1,6 +1,6 @@
 """A PostgreSQL of our own: one folder, one Unix socket in it, no network.
 
-The socket is in a folder that nobody else may enter, so it needs no password.
+The socket is in a folder that no other user may enter, so it needs no password.
 """
 
 from __future__ import annotations

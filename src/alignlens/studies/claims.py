@@ -25,7 +25,7 @@ COLUMNS = (
 COMPARISON_COLUMNS = ("claim", "dataset", "column", "what", "claimed", "margin", "low", "high", "outcome")
 
 PassRule = Callable[[int, int], bool]
-"""Whether a claim holds if this many cases of so many do. The more hold, the better for the claim: always."""
+"""Whether a claim holds if ``held`` of ``total`` cases do. One more case that holds never counts against it."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class PageRun:
         return f"run-{self.key}"
 
     def fits(self, wanted: str) -> bool:
-        """Tells whether the run is one of those of a filter."""
+        """Returns whether the run is one of those of a filter."""
         experiment, conditions = parsed(wanted)
         return self.experiment == experiment and all(
             any(fnmatchcase(self.tags.get(name, ""), value) for value in values) for name, values in conditions.items()

@@ -201,7 +201,7 @@ class Reconciliation:
         return {name: value[:_TAG_CHARACTERS] for name, value in tags.items() if value}
 
     def _adopt(self, record: RunRecord, run: StoredRun) -> None:
-        """Hangs a run under its group again if somebody deleted the group."""
+        """Hangs a run under its group again if the group was deleted."""
         parent = self._parents.get(_group_key(record))
         if parent is not None and run.tags.get(PARENT) != parent:
             self._tracker.set_tag(run.id, PARENT, parent)

@@ -60,7 +60,7 @@ _TABLES = ("source_table.weight", "output.weight")
 
 
 def _is_tied(tensors: Mapping[str, Tensor]) -> bool:
-    """Tells whether the output layer is the table of vectors."""
+    """Returns whether the output layer is the table of vectors."""
     output, shared = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     return output is None or (shared is not None and torch.equal(output, shared))
 

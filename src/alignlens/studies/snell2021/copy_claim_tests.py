@@ -22,7 +22,7 @@ TOYS = "toys"
 STEPS = 200
 """How long the paper trains: who stops earlier has not failed."""
 _NEVER = 10
-"""A seed that never learns counts as so many times the last step: beyond any that does, and medians stay numbers."""
+"""A seed that never learns counts as this multiple of the last step: later than any that does, but finite."""
 
 
 def permutations_may_fail(evidence: Evidence) -> Finding:

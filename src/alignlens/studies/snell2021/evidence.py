@@ -73,7 +73,7 @@ class Evidence:
     def share(self, name: str, held: int, runs: int) -> Sampled:
         """Returns a share of runs, with shares that would as well give such a number of runs.
 
-        Drawn from what is known of a share after so many runs if any was as likely before (Jeffreys): unlike runs that
+        Drawn from the posterior of a share after these runs, under Jeffreys' prior: unlike runs that
         are drawn again, it leaves room after three runs of three.
         """
         samples = self._generator(name).beta(held + 0.5, runs - held + 0.5, size=self.draws.samples)

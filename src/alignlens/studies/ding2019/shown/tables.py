@@ -162,8 +162,8 @@ def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
         notes.append(
             "Δ is the difference from the row of Table 1 that is varied, with the same noise. Absolute product: "
             "|e·g|, where Li et al. take the mean of |g|. Links by words: scores are summed over source pieces and "
-            "averaged over target pieces, and END may win. True gradient: without the scaling of the encoder's gradient that "
-            "FConv has in training."
+            "averaged over target pieces, and END may win. True gradient: without the scaling of the encoder's "
+            "gradient that FConv has in training."
         )
     return [note for note in notes if note]
 

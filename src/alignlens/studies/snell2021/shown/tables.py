@@ -61,7 +61,7 @@ def _ours(cell: AgreementCell, digits: int) -> Cell:
     details = [f"at update {int(cell.at):,}" if cell.at.isdecimal() else cell.at] if cell.at else []
     if math.isfinite(cell.distinct):
         details.append(f"{cell.distinct:.1f} different values in a row")
-    # A probe with one value agrees with everything, which is no agreement.
+    # A probe with a single value agrees with everything, which means nothing.
     collapsed = cell.distinct < LEAST_DISTINCT
     return Cell(
         f"{cell.ours.mean:.{digits}f}{'*' * cell.starred}{'!' * collapsed}",

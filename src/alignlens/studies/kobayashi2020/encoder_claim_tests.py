@@ -70,7 +70,7 @@ def _smaller_by_norms(statistics: Statistics, categories: Sequence[str]) -> Tall
 
 
 def weight_and_norm_cancel(statistics: Statistics) -> Finding:
-    """K04: on special tokens and punctuation a larger weight goes with a smaller norm."""
+    """K04: on special tokens and punctuation a larger weight comes with a smaller norm."""
     if missing := _missing(statistics, SPECIAL):
         return missing
     rhos, tally = _rhos(statistics, SPECIAL), Tally()

@@ -48,7 +48,7 @@ def _read(folder: Path) -> EncoderResult:
 def judge_encoders(results: Sequence[EncoderResult]) -> dict[str, Finding]:
     """Returns the finding on every claim about encoders: that of the first one that can be asked, K15 of all.
 
-    What the others say stands beside it.
+    The verdicts of the others are beside it.
     """
     if not results:
         missing = Finding(remark="no encoder was measured (encoders of the configuration)")

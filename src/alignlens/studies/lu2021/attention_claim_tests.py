@@ -98,7 +98,7 @@ def hurts_more(than: str) -> Callable[[Evidence], Finding]:
 
 
 def uncertain_is_changed(evidence: Evidence) -> Finding:
-    """L10: in more than half of the layers, divergence goes with entropy, and its ends are far apart."""
+    """L10: in more than half of the layers, divergence rises with entropy, and its ends are far apart."""
     tally, details = evidence.tally(), []
     for run in _runs(evidence, calibrated(GATE)):
         ranks = evidence.by_layer(run, "jsd_entropy_rank")
@@ -106,7 +106,7 @@ def uncertain_is_changed(evidence: Evidence) -> Finding:
             lowest, highest = ends(evidence, run, layer)
             apart = None if lowest is None or highest is None else _less(highest, lowest, _STEEP)
             place = run.test_set.place(f"layer {layer + 1}")
-            tally.add(place, tally.above(rank, 0.0, "goes with entropy"), tally.above(apart, 0.0, "ends"))
+            tally.add(place, tally.above(rank, 0.0, "rises with entropy"), tally.above(apart, 0.0, "ends"))
         details.append(f"{run.test_set} correlations {_listed(ranks)}")
     return _finding(tally, details, _NO_GATE, more_than(0.5), unit="layers")
 

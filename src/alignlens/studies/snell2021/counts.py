@@ -23,7 +23,7 @@ _ADVICE = "Delete it and make it again with: alignlens counts, or run the pipeli
 
 @dataclass(frozen=True)
 class Growth:
-    """How the proxy's first gradient goes with centred counts at a width: mean, least and greatest over seeds."""
+    """Correlation of the proxy's first gradient with centred counts at a width: mean, least and greatest over seeds."""
 
     d: int
     pearson: float

@@ -27,7 +27,7 @@ _STEPS = 5_000
 
 
 def learns_the_counts(evidence: Evidence) -> Finding:
-    """S18: the first gradient of the proxy goes with centred counts, the more the wider it is."""
+    """S18: the first gradient of the proxy correlates with centred counts, the more the wider it is."""
     tally, details = evidence.tally(), []
     for text in evidence.counts:
         grown = text.growth

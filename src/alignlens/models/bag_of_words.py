@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BagOfWords(Seq2Seq):
-    """Its one attention layer has equal weights, and hands on the source vectors as they are."""
+    """Its one attention layer has equal weights, and passes on the source vectors as they are."""
 
     def __init__(self, settings: BagOfWordsSettings, source_vocab: int, target_vocab: int) -> None:
         super().__init__()

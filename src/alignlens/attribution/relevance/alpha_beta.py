@@ -124,7 +124,7 @@ class AlphaBeta(Rules):
         return sum_of((ratio * factor) @ some for some, _, ratio in signed)
 
     def handed_on(self, kind: str, arrived: Tensor, total: Tensor) -> Tensor:
-        """Returns what everything that a layer hands on is multiplied with; counts what it loses before."""
+        """Returns what everything that a layer passes on is multiplied with; counts what it loses before."""
         self.losses.add(kind, arrived, total)
         if not self.settings.rescale:
             return torch.ones_like(total)

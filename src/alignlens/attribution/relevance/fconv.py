@@ -202,7 +202,7 @@ class _Layer:
         return _Decoded(x, convolved, asked, self._attended(mixed), mixed, attention)
 
     def back(self, kept: _Decoded, inputs: Tensor, relevance: Tensor, reach: Reach) -> _OfLayer:
-        """Returns the relevance of what it has read, of that of what it hands on."""
+        """Returns the relevance of what it has read, of that of what it passes on."""
         summed = (kept.convolved + kept.attended) * _HALF
         relevance, of_x = self._rules.summed(_SUM, summed * _HALF, kept.x * _HALF, relevance)
         halves = kept.convolved * _HALF, kept.attended * _HALF

@@ -1,7 +1,7 @@
 """The interface of rules of relevance propagation, and their common code.
 
 Relevances are (position, row, step, width): a *step* is a target position whose prediction is explained, and a position
-may have relevance at some steps only (``Reach``). What a layer hands on depends on the forward pass alone: all steps of
+may have relevance at some steps only (``Reach``). What a layer passes on depends on the forward pass alone: all steps of
 a sentence share it, and each is one more row of a matrix product.
 """
 
@@ -77,7 +77,7 @@ class Losses:
 class Rules(ABC):
     """One way to propagate. ``kind`` is what the losses of a layer are counted under.
 
-    An activation function between two layers hands on what it gets: it has no method here.
+    An activation function between two layers passes on what it gets: it has no method here.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Relevance in a Transformer, with layer norms before or after its branches (Voita et al. 2020, section 2.2).
 
-A residual sum gives to stream and branch; ReLU hands on what it gets; a layer norm is a function of all that it reads.
+A residual sum gives to stream and branch; ReLU passes on what it gets; a layer norm is a function of all that it reads.
 Inside attention there are several rules (``attention``). Relevance leaves the decoder for the encoder in every layer's
 attention to the source, and what arrives there is added up.
 """

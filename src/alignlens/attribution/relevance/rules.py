@@ -1,8 +1,8 @@
 """The interface of rules of relevance propagation, and their common code.
 
 Relevances are (position, row, step, width): a *step* is a target position whose prediction is explained, and a position
-may have relevance at some steps only (``Reach``). What a layer passes on depends on the forward pass alone: all steps of
-a sentence share it, and each is one more row of a matrix product.
+may have relevance at some steps only (``Reach``). What a layer passes on depends on the forward pass alone: all steps
+of a sentence share it, and each is one more row of a matrix product.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first picture of the README: one sentence, what toolkits read as its alignment, and what alignlens gives.
+"""The first picture of the README: one sentence, what toolkits return as its alignment, and what alignlens finds.
 
 python docs/images/opus.py MODEL REVERSE RECIPE     # OPUS-MT en-fr, fr-en and what alignlens calibrate made of them
 
@@ -38,7 +38,7 @@ def main(model: str, reverse: str, recipe: str) -> None:
         products[link.target, link.source] = link.score
     systems = [
         System(
-            "What toolkits give\nlast layer, mean of heads",
+            "What toolkits return\nlast layer, mean of heads",
             [(link.source, link.target) for link in usual],
             shares.to_words().to_numpy(),
         ),

@@ -37,7 +37,7 @@ class LogHandler(LogHandlerBase):
         """Prints what a record is worth, above the line that is drawn."""
         try:
             with self._turn:
-                self._print(self._told(record))
+                self._print(self._lines(record))
         except Exception:  # the thread that calls this must live on, or nothing would be shown any more
             self.handleError(record)
 
@@ -49,11 +49,11 @@ class LogHandler(LogHandlerBase):
             self._print([])
         super().close()
 
-    def _told(self, record: LogRecord) -> list[str]:
+    def _lines(self, record: LogRecord) -> list[str]:
         text = self.format(record) or ""
         if self.common_settings.dryrun:
             return [text] if text else []
-        return self._board.told(record, text, every_job=not self._live)
+        return self._board.lines(record, text, every_job=not self._live)
 
     def _tick(self) -> None:
         while not self._ended.wait(_REDRAW_SECONDS if self._live else _SILENCE_SECONDS):

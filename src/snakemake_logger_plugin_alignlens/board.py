@@ -46,7 +46,7 @@ class Board:
         self._started = self._spoke = clock()
         self._done = self._total = 0
 
-    def told(self, record: LogRecord, text: str, every_job: bool) -> list[str]:
+    def lines(self, record: LogRecord, text: str, every_job: bool) -> list[str]:
         """Returns the lines to print for a record; ``text`` is what Snakemake would print."""
         event = str(getattr(record, "event", None) or "")
         lines = self._of_job(event, record, every_job)
@@ -85,7 +85,7 @@ class Board:
         return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
     def silent_for(self, seconds: float) -> bool:
-        """Tells whether nothing was worth a line for so long."""
+        """Returns whether nothing was worth a line for so long."""
         return self._clock() - self._spoke >= seconds
 
     def _count(self) -> str:

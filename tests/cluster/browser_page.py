@@ -85,6 +85,11 @@ class SentencePage:
         """Returns the number of the sentence that is shown."""
         return int(self.text("#number").removeprefix("Test sentence "))
 
+    def fits(self) -> bool:
+        """Returns whether both panels show all columns without scrolling."""
+        grids = "[...document.querySelectorAll('.scroll-grid')]"
+        return bool(self.driver.execute_script(f"return {grids}.every(each => each.scrollWidth <= each.clientWidth)"))
+
     def press(self, *keys: str) -> None:
         """Presses keys, wherever the focus is."""
         for key in keys:

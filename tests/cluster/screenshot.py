@@ -25,8 +25,8 @@ from alignlens.io.atomic import atomic_path
 METHODS = ("attention", "li_smoothgrad", "ding_grad", "ding_smoothgrad")
 # 1600 pixels wide, in letters that can be read where the README shows it smaller; high enough to scroll nothing.
 WINDOW = {"width": 1280, "height": 1900, "zoom": 1.25}
-# A sentence with two methods, of which the second explains the prefix, too, as large as the README shows it.
-SENTENCES = {"width": 1280, "height": 1160, "zoom": 1.25}
+# A sentence with two methods, of which the second explains the prefix, too: its rows fit, and the shares below them.
+SENTENCES = {"width": 1280, "height": 1400, "zoom": 1.25}
 SIDE_BY_SIDE = ("ding_smoothgrad", "lrp")
 PICTURES = {"compare": "mlflow-compare.png", "sentences": "browser.png"}
 
@@ -62,16 +62,21 @@ def parsed() -> argparse.Namespace:
 
 
 def browsed(page: SentencePage, args: argparse.Namespace) -> bytes:
-    """Returns the picture of the sentence that two methods disagree on most."""
+    """Returns the picture of the sentence that two methods disagree on most, of those that fit beside each other."""
     path = args.results / args.preset / "browser/index.html"
     if not path.is_file():
         raise InputError("no browser of sentences.", path, advice="Run the pipeline first.")
     panels = (f"{args.model}|forced|{method}|ding" for method in SIDE_BY_SIDE)
-    told = {"direction": args.direction, "view": "words", "sort": "apart", **dict(zip("ab", panels, strict=True))}
-    page.open(path, f"#{urlencode(told)}")
-    found = page.fields("a"), page.fields("b")
-    if tuple(each.get("method") for each in found) != SIDE_BY_SIDE or {each["who"] for each in found} != {args.model}:
+    view = {"direction": args.direction, "view": "words", "sort": "apart", **dict(zip("ab", panels, strict=True))}
+    page.open(path, f"#{urlencode(view)}")
+    fields = page.fields("a"), page.fields("b")
+    if tuple(each.get("method") for each in fields) != SIDE_BY_SIDE or {each["who"] for each in fields} != {args.model}:
         raise InputError(f"does not show {' and '.join(SIDE_BY_SIDE)} of {args.model}.", path)
+    page.leave_fields()
+    for _ in page.sentences()[1:]:
+        if page.fits():
+            break
+        page.press("j")
     picture: bytes = page.driver.get_screenshot_as_png()
     return picture
 

@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run_all(
     groups: list[str], seed: int, fast: bool, jobs: int, only: str, verbose: bool, built: Path | None
 ) -> list[Result]:
-    """Builds the bench if there is none, runs the drills of some groups and returns what became of them."""
+    """Builds the bench if there is none, runs the drills of some groups and returns their outcomes."""
     _prepare_process("tracker" in groups)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that the folder goes, too
     place = Path(tempfile.mkdtemp(prefix="alignlens-drills-"))

@@ -66,7 +66,7 @@ def run(model: str, direction: str = DIRECTION, dataset: str = DATASET) -> Run:
 
 
 def looked(found: Mapping[str, CalibrationSums], cards: Mapping[str, Card] | None = None) -> Evidence:
-    """Returns evidence of models that somebody looked into, one seed each."""
+    """Returns evidence of models that were analysed, one seed each."""
     named = {run(model): card for model, card in (cards or {}).items()}
     calibrations = {run(model): {"1": each} for model, each in found.items()}
     return Evidence(calibrations, cards=named, draws=Draws(samples=200))

@@ -1,4 +1,4 @@
-"""Counts of words that stand together, made by hand, and the first motion of the proxy, in closed form and by torch."""
+"""Counts of words that occur together, computed by hand, and the first step of the proxy: closed form and torch."""
 
 from __future__ import annotations
 

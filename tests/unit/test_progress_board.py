@@ -36,7 +36,7 @@ def board(clock: Clock) -> Board:
 def told(board: Board, event: str | None, text: str = "", level: int = logging.INFO, **known: Any) -> list[str]:
     record = logging.LogRecord("snakemake.logging", level, "", 0, text, None, None)
     record.__dict__.update(known, event=event)
-    return board.told(record, text, every_job=True)
+    return board.lines(record, text, every_job=True)
 
 
 def start(board: Board, number: int, rule: str, shell: str | None = "true", **wildcards: str) -> None:

@@ -151,14 +151,14 @@ def test_cost_is_the_mean_of_the_directions_or_not_measured(results: Path) -> No
     assert cost["LSTM", "ding_grad"] == ("2.00", "1 F + 17.2 B")
     assert cost["LSTM", "ding_smoothgrad"] == ("20.0", "5 F + 200 B")
     assert cost["LSTM", "norms"] == cost["Transformer", "attention"] == ("not measured", "–")
-    assert "xb-xa: 30.00, of the processor 15.00 (12 sentences)" in rows["LSTM", "ding_smoothgrad"][
+    assert "xb-xa: 30.00, CPU time 15.00 (12 sentences)" in rows["LSTM", "ding_smoothgrad"][
         "seconds per 100"
     ].detail.split("; ")
 
 
 def test_notes_tell_extraction_symmetrisation_noise_and_measurement(results: Path) -> None:
     notes = " ".join(table_of(results).notes)
-    for told in ("read off by ding", BOTH, "5 copies with σ = 0.15", "on one thread", "12 evenly spaced", "95 %"):
+    for told in ("extracted by ding", BOTH, "5 copies with σ = 0.15", "on one thread", "12 evenly spaced", "95 %"):
         assert told in notes
     assert "brackets" not in notes
     for path in results.glob("attributions/**/cost.json"):

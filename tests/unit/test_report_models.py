@@ -110,7 +110,7 @@ def test_nobody_knows_of_the_training_of_a_model_from_elsewhere() -> None:
     for name in ("updates", "epochs", "dev loss", "seconds", "tokens/s"):
         assert column(table, name)[1] == "–"
     assert column(table, "BLEU") == ["30.0", "30.0", "not measured"]
-    assert any("models from elsewhere" in note for note in table.notes)
+    assert any("model from elsewhere" in note for note in table.notes)
     assert not any("elsewhere" in note for note in models_table("toy", models[:1]).notes)
     frame = models_form(models)
     assert frame.to_csv(columns=["model", "updates", "seconds"], index=False).splitlines()[1:3] == [

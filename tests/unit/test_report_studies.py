@@ -13,7 +13,7 @@ import pytest
 from ding2019_results import row, write_model, write_printed
 
 from alignlens.cli.main import main
-from alignlens.report.studies import claims_told, read_study, relative_link, study_tables
+from alignlens.report.studies import read_study, relative_link, study_tables, verdicts_in_words
 from alignlens.results.manifest import Manifest
 from alignlens.results.reader import read_results
 from alignlens.studies.claims import VERDICTS
@@ -78,7 +78,7 @@ def test_the_page_shows_studies_and_the_way_to_them(studied: Path, tmp_path: Pat
     page = (studied / "report.html").read_text(encoding="utf-8")
     part = page.split('<section id="studies">')[1].split("</section>")[0]
     assert '<a href="ding2019/index.html">' in part
-    told = claims_told(read_study(studied / "ding2019" / "summary.json"))
+    told = verdicts_in_words(read_study(studied / "ding2019" / "summary.json"))
     assert re.fullmatch(r"\d+ of 23 claims reproduced, \d+ not, \d+ undecided, \d+ not testable here", told)
     assert told in part
     assert part.count("45.0 ±1.5") == 6

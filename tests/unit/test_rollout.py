@@ -55,7 +55,7 @@ def test_without_residuals_it_is_a_product_of_attention() -> None:
 
 
 def test_with_residuals_alone_it_is_the_mean_of_all_layers() -> None:
-    """What attention hands on is next to nothing, so that no layer's share goes through another one."""
+    """What attention passes on is next to nothing, so that no layer's share goes through another one."""
     model = model_of("post")
     ((_, found),) = attribute(
         model, [[5, 9, 4]], [[7, 4]], parse_all(["rollout,residual=0.9999", "attention,layer=mean"])

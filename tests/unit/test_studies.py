@@ -17,7 +17,7 @@ from ding2019_results import row, write_model
 import alignlens.studies
 from alignlens.cli.main import main
 from alignlens.errors import ConfigError
-from alignlens.report.studies import claims_told, read_study, studies_part
+from alignlens.report.studies import read_study, studies_part, verdicts_in_words
 from alignlens.studies.registry import studies
 from alignlens.studies.requests import EncoderRequest, Requests
 from alignlens.tracking.experiments import experiment_tags
@@ -158,7 +158,7 @@ def test_its_verb_page_report_and_experiment(toy: Path, tmp_path: Path, capsys: 
     assert "Toymaker 2024 · mine" in page
     assert "attention aligns" in page
     summary = read_study(folder / "toy2024" / "summary.json")
-    assert claims_told(summary)
+    assert verdicts_in_words(summary)
     assert "Toymaker 2024" in json.dumps(studies_part([summary], folder / "report.html"))
     (description,) = experiment_tags("toy2024").values()
     assert description.startswith("Toymaker 2024, attention and nothing else")

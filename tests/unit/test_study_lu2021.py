@@ -62,7 +62,7 @@ def test_models_with_their_changes() -> None:
     assert all(model.translates for model in asked.models)
 
 
-def test_what_is_looked_into_and_compared() -> None:
+def test_what_is_analysed_and_compared() -> None:
     asked = requests(OFFER, Lu2021Settings(alphas=(0.01, 0.03), pairs=(50,)))
     assert [(each.dataset, each.model, each.split) for each in asked.calibrations] == [
         ("demo", model, "test") for model in (*SYSTEMS, "lu_gate_alpha_0_01")
@@ -133,13 +133,13 @@ def test_names_say_alpha_and_pairs_and_are_names() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"pairs": (9, 3)}, "pairs: numbers must rise"),
-        ({"alphas": (0.3, 0.1)}, "alphas: numbers must rise"),
-        ({"pairs": (3,), "trainings": {"5": {}}}, "trainings: '5' needs changes"),
-        ({"pairs": (3,), "trainings": {"3": 7}}, "trainings: '3' needs changes"),
-        ({"training": {"objective": {}}}, "training.objective: is made of alpha and penalty"),
-        ({"sweep_training": {"objective": {}}}, "sweep_training.objective: is made of alpha"),
-        ({"pairs": (3,), "trainings": {"3": {"objective": {}}}}, "trainings.3.objective: is made of alpha"),
+        ({"pairs": (9, 3)}, "pairs: numbers must be in ascending order"),
+        ({"alphas": (0.3, 0.1)}, "alphas: numbers must be in ascending order"),
+        ({"pairs": (3,), "trainings": {"5": {}}}, "trainings: '5' must have training settings"),
+        ({"pairs": (3,), "trainings": {"3": 7}}, "trainings: '3' must have training settings"),
+        ({"training": {"objective": {}}}, "training.objective: is set by alpha and penalty"),
+        ({"sweep_training": {"objective": {}}}, "sweep_training.objective: is set by alpha"),
+        ({"pairs": (3,), "trainings": {"3": {"objective": {}}}}, "trainings.3.objective: is set by alpha"),
         ({"model": {"fusion": "gate"}}, "model.fusion: name all that are to be trained"),
         ({"calibration": {"fusion": "gate"}}, "calibration.fusion: name all that are to be trained"),
         ({"fusions": ("fixed",)}, "alphas: are for the gate"),

@@ -38,7 +38,7 @@ def rows_of(generator: np.random.Generator, targets: int, sources: int) -> Any:
     return made / made.sum(-1, keepdims=True)
 
 
-def looked_into(masked: bool, level: float, seed: int) -> CalibrationSums:
+def analysed(masked: bool, level: float, seed: int) -> CalibrationSums:
     """Returns what is measured of random attention; masks have this mean, and more of one where it is important."""
     generator, made = np.random.default_rng(seed), Calibration()
     for number in range(SENTENCES):
@@ -66,7 +66,7 @@ def write_model(folder: Path, model: str, alpha: float | None, direction: str = 
 def write_looked(folder: Path, model: str, level: float | None, direction: str = "xa-xb") -> None:
     place = folder / "calibration" / "made" / direction / model / "1"
     place.mkdir(parents=True)
-    looked_into(level is not None, level or 0, seed=len(model)).save(place / "test.npz")
+    analysed(level is not None, level or 0, seed=len(model)).save(place / "test.npz")
 
 
 def write_text(folder: Path) -> None:
@@ -177,7 +177,7 @@ def test_every_file_is_there(studied: Path) -> None:
     assert drawn == {f"figure{number}-made" for number in (1, 2, 4, 5, 6, 7)}
     page = (studied / "lu2021" / "index.html").read_text()
     # The one with a usual number of pieces.
-    assert "Figure 1, made xa-xb: attention of sentence 8, and what a mask makes of it" in page
+    assert "Figure 1, made xa-xb: attention of sentence 8, its mask, and calibrated attention" in page
     assert "Figure 4, made: masks and BLEU against the weight of the penalty, gate" in page
     assert "in print 6 million; made xa-xb 234 to 1,000 (23.4 %)" in page
     assert "Not here: no numbers of it are on record, and ours has no counterpart" in page
@@ -207,11 +207,11 @@ def test_bleu_stands_beside_print(studied: Path) -> None:
     for stem, number in (("table2", 9), ("table3", 24)):
         assert len(rows(studied, stem)) == number
         assert not any(row["ours"] for row in rows(studied, stem))
-        assert "Nothing of this table was measured here" in (studied / "lu2021" / f"{stem}.md").read_text()
+        assert "Nothing in this table was measured here" in (studied / "lu2021" / f"{stem}.md").read_text()
     average = rows(studied, "table3", system="baseline", test_set="AVE")
     assert average[0]["published"] == "48.24"
     table = (studied / "lu2021" / "table4.md").read_text()
-    # Print is of other languages than ours: it stands below the table, not beside ours.
+    # The printed numbers are for other language pairs: they are below the table, not beside ours.
     assert "print," not in table.partition("\n\n")[2].splitlines()[0]
     assert r"en-lv 16.26, 16.54, 16.35, 16.83\*; lv-en" in table
 

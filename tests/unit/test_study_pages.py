@@ -115,7 +115,7 @@ def test_numbers_that_know_their_runs_come_before_the_filter_of_their_exhibit() 
     for row, expected in ((cells, ["2"]), ([Cell("45.0", 45.0)], ["1", "2"])):
         page = page_of([Section("Table 1", [Table("t", "t", ("a",), [row])])], runs)
         assert re.findall(r'<li><a href="#run-(\d)', part(page, "table-1")) == expected
-        told = "1 run behind" if expected == ["2"] else "2 runs, among them those behind"
+        told = "1 run behind" if expected == ["2"] else "2 runs, including those behind"
         assert f"<summary>{told} these numbers</summary>" in page
 
 

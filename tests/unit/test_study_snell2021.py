@@ -127,7 +127,7 @@ def test_a_collapsed_probe_is_no_agreement(tmp_path: Path) -> None:
     write_agreement(tmp_path, "demo", {"alpha,beta_uf": 100.0}, **{"alpha,beta_uf": {"distinct": 1.0}})
     found = verdicts(tmp_path)
     assert (found["S01"].verdict, found["S05"].verdict) == (NOT_TESTABLE, NOT_TESTABLE)
-    assert "left out, for one value in most rows: demo" in found["S01"].reason
+    assert "left out because most rows have a single value: demo" in found["S01"].reason
     assert found["S03"].verdict == REPRODUCED
 
 

@@ -278,7 +278,7 @@ def test_damaged_sums_are_one_line(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         ({"task": "weaving"}, "task is 'weaving', not one of permutation"),
-        ({"steps": [0, 10, 10]}, "steps do not rise"),
+        ({"steps": [0, 10, 10]}, "steps are not in ascending order"),
         ({"steps": [0, 10]}, "accuracy is not rows of 2 numbers"),
         ({"seeds": [1, 2]}, "accuracy is not of 2 seeds"),
         ({"accuracy": [[0.0, 0.5, 1.5]]}, "accuracy is 1.5, not between 0 and 1"),
@@ -326,7 +326,7 @@ def test_settings_have_the_grid_of_the_paper() -> None:
 
 
 def test_settings_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match=r"here\.checkpoints: updates must rise"):
+    with pytest.raises(ConfigError, match=r"here\.checkpoints: updates must be in ascending order"):
         check(Snell2021Settings(checkpoints=(100, 0)), [], "here")
     with pytest.raises(ConfigError, match="'demo' is taken"):
         check(Snell2021Settings(classification=("demo",)), ["demo"], "here")

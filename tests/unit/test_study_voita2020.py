@@ -90,12 +90,12 @@ def test_the_first_model_may_have_less_text_than_others() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"pairs": (9, 3)}, "pairs: numbers must rise"),
-        ({"snapshots": (9, 3)}, "snapshots: numbers must rise"),
+        ({"pairs": (9, 3)}, "pairs: numbers must be in ascending order"),
+        ({"snapshots": (9, 3)}, "snapshots: numbers must be in ascending order"),
         ({"lengths": (9,)}, "lengths: give the lengths of source and target"),
-        ({"pairs": (3, 9), "base": 5}, "base: 5 is none of the amounts"),
-        ({"pairs": (3, 9), "trainings": {"5": {}}}, "trainings: '5' needs changes"),
-        ({"pairs": (3, 9), "trainings": {"3": 7}}, "trainings: '3' needs changes"),
+        ({"pairs": (3, 9), "base": 5}, "base: 5 is not one of the amounts"),
+        ({"pairs": (3, 9), "trainings": {"5": {}}}, "trainings: '5' must have training settings"),
+        ({"pairs": (3, 9), "trainings": {"3": 7}}, "trainings: '3' must have training settings"),
     ],
 )
 def test_settings_that_cannot_be_are_told(changes: dict[str, Any], told: str) -> None:

@@ -136,7 +136,7 @@ def test_batched_classifiers_are_plain_ones(directions: int) -> None:
         score.load_state_dict({name[6:]: each for name, each in own.items() if name.startswith("score.")})
         evidence = score(layer(table[batch.words[place]])[0])[..., 0]
         torch.testing.assert_close(models.evidence(batch.words)[place], evidence)
-        loss = functional.binary_cross_entropy_with_logits(evidence.mean(0), batch.found[place])
+        loss = functional.binary_cross_entropy_with_logits(evidence.mean(0), batch.positive[place])
         loss.backward()
         assert losses[place].item() == pytest.approx(loss.item(), rel=1e-5)
         found = {"table.weight": table.grad}
@@ -201,10 +201,10 @@ def test_the_keyword_occurs_once_or_not_at_all() -> None:
     for evaluation in (False, True):
         drawn = draw_questions(settings, 1, 3, evaluation)
         times = (drawn.words == KEYWORD).sum(1)
-        assert (times == drawn.found).all()
-        assert drawn.found.mean() == 0.5
-        assert (drawn.words[drawn.found, drawn.places[drawn.found]] == KEYWORD).all()
-        assert set(drawn.places[drawn.found]) == set(range(7))
+        assert (times == drawn.positive).all()
+        assert drawn.positive.mean() == 0.5
+        assert (drawn.words[drawn.positive, drawn.places[drawn.positive]] == KEYWORD).all()
+        assert set(drawn.places[drawn.positive]) == set(range(7))
         assert set(drawn.words.ravel().tolist()) == set(range(7))
 
 

@@ -64,7 +64,7 @@ def links_of(
     if len(source_words) != len(target_words):
         raise ValueError(f"{len(source_words)} source and {len(target_words)} target sentences")
     find = _ding if procedure == "ding" else _kobayashi
-    found = []
+    parts = []
     pairs = zip(matrices, source_words, target_words, strict=True)
     for number, (matrix, source, target) in enumerate(pairs):
         rows, columns = np.asarray(target, dtype=np.int64), np.asarray(source, dtype=np.int64)
@@ -73,8 +73,8 @@ def links_of(
             raise ValueError(f"sentence {number}: scores of shape {matrix.shape}, expected {expected}")
         if rows.size and columns.size and rows[-1] >= 0 and columns[-1] >= 0:
             links = find(matrix, columns, rows, begin)
-            found.append((np.full(links[0].size, number, dtype=np.int64), *links))
-    return _merged(found, len(source_words))
+            parts.append((np.full(links[0].size, number, dtype=np.int64), *links))
+    return _merged(parts, len(source_words))
 
 
 def _ding(
@@ -136,12 +136,12 @@ def _starts(owner: Integers) -> Integers:
     return np.concatenate(([0], np.flatnonzero(steps) + 1)).astype(np.int64)
 
 
-def _merged(found: list[tuple[Integers, Integers, Integers, NDArray[np.float64]]], sentences: int) -> Alignment:
+def _merged(parts: list[tuple[Integers, Integers, Integers, NDArray[np.float64]]], sentences: int) -> Alignment:
     """Returns the alignment of links that may occur several times, each with its largest score."""
-    if not found:
+    if not parts:
         nothing = np.empty(0, dtype=np.int64)
         return Alignment.from_arrays(nothing, nothing, nothing, sentences, np.empty(0))
-    sentence, source, target, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    sentence, source, target, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
     # Of a link given several times an alignment keeps the first score.
     order = np.argsort(-scores, kind="stable")
     return Alignment.from_arrays(sentence[order], source[order], target[order], sentences, scores[order])

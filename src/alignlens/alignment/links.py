@@ -114,8 +114,8 @@ class Alignment:
         if not self.keys.size:
             return np.zeros(other.keys.size, dtype=bool)
         place = np.searchsorted(self.keys, other.keys)
-        found: NDArray[np.bool_] = self.keys[np.minimum(place, self.keys.size - 1)] == other.keys
-        return found
+        contained: NDArray[np.bool_] = self.keys[np.minimum(place, self.keys.size - 1)] == other.keys
+        return contained
 
     def __and__(self, other: Alignment) -> Alignment:
         self._check_same_corpus(other)

@@ -24,13 +24,13 @@ def stack(alignments: Sequence[Alignment]) -> Alignment:
 
 
 def unstack(alignment: Alignment, sizes: Sequence[int]) -> list[Alignment]:
-    """Returns alignments of so many sentence pairs each, in order; together they are the whole one, without scores."""
+    """Returns parts of an alignment with ``sizes`` sentence pairs, in order, without scores."""
     if sum(sizes) != len(alignment):
         raise ValueError(f"parts of {sum(sizes)} sentence pairs of {len(alignment)}")
     sentence, source, target = alignment.sentence, alignment.source, alignment.target
-    found, start = [], 0
+    alignments, start = [], 0
     for size in sizes:
         low, high = np.searchsorted(sentence, (start, start + size))
-        found.append(Alignment.from_arrays(sentence[low:high] - start, source[low:high], target[low:high], size))
+        alignments.append(Alignment.from_arrays(sentence[low:high] - start, source[low:high], target[low:high], size))
         start += size
-    return found
+    return alignments

@@ -45,15 +45,15 @@ class Marked:
     def of(cls, line: str, path: str = "", number: int | None = None) -> Marked:
         """Returns a parsed line; raises for tags that are not properly nested, naming file and line."""
         text, at = "", 0
-        found: list[tuple[re.Match[str], int]] = []
+        markups: list[tuple[re.Match[str], int]] = []
         for match in _TAG.finditer(line):
             text += line[at : match.start()]
-            found.append((match, len(text)))
+            markups.append((match, len(text)))
             at = match.end()
         text += line[at:]
         spans = [match.span() for match in _WORD.finditer(text)]
         opened, tags = list[tuple[str, Tag]](), list[Tag]()
-        for match, place in found:
+        for match, place in markups:
             level = opened[-1][1].inner if opened else tags
             begun, ended = sum(start < place for start, _ in spans), sum(stop <= place for _, stop in spans)
             if match["end"]:

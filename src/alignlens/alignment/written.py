@@ -94,11 +94,11 @@ class Written:
         )
 
     def without_zero(self) -> bool:
-        """Tells whether there are links, and none of them is 0 on either side."""
+        """Returns whether there are links, and none of them is 0 on either side."""
         return bool(self.source.size) and int(self.source.min()) > 0 and int(self.target.min()) > 0
 
     def fits(self, base: int, lengths: Lengths) -> bool:
-        """Tells whether every link lies inside its sentence pair with words counted from ``base``."""
+        """Returns whether every link lies inside its sentence pair with words counted from ``base``."""
         return not self._outside(base, lengths).any()
 
     def _check_sentences(self, lengths: Lengths) -> None:

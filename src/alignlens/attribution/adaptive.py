@@ -16,7 +16,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-LOOK = 5  # after so many copies, and after every so many more
+LOOK = 5  # after every fifth copy
 
 
 class Sampling:
@@ -46,13 +46,13 @@ class Sampling:
             if self._risk is not None and self._done < self._copies:
                 self._settle()
 
-    def see(self, chosen: Tensor, found: Sequence[Tensor]) -> None:
+    def see(self, chosen: Tensor, scores: Sequence[Tensor]) -> None:
         """Takes the rows (sentence, copy, target, source) of the copies just done, one tensor for every method."""
         if self._seen is None:
             count, length = self.active.shape
             shape = (count, self._copies, length, self._columns.shape[1])
-            self._seen = [rows.new_zeros(shape) for rows in found]
-        for seen, rows in zip(self._seen, found, strict=True):
+            self._seen = [rows.new_zeros(shape) for rows in scores]
+        for seen, rows in zip(self._seen, scores, strict=True):
             seen[chosen, self._done : self._done + rows.shape[1]] = rows
 
     def _settle(self) -> None:

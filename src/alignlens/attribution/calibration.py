@@ -74,14 +74,14 @@ def calibration_of(
     """
     check_ready(model)
     source_store, target_store = stored(sources), stored(targets)
-    found = Calibration()
+    calibration = Calibration()
     for batch in ordered_batches(source_store, target_store, tokens=tokens, source_begin=source_begin, indices=numbers):
         check_labels(batch, target_store, model.output.out_features)
         for one in sentences_of(model, batch.framed(model.frame)):
-            found.add(one.number, one.original, one.importance, one.combined, one.mask, one.losses)
+            calibration.add(one.number, one.original, one.importance, one.combined, one.mask, one.losses)
         if advance is not None:
             advance(batch.sentences)
-    return found.sums()
+    return calibration.sums()
 
 
 def sentences_of(model: Transformer, batch: Batch) -> Iterator[SentenceFound]:
@@ -117,7 +117,7 @@ def importance_of(model: Transformer, memory: Memory, prefix: Tensor, cotangents
     States are those of the encoder in ``memory``. Prefix vectors and cotangents are (batch, target, dim), ``keep``
     (batch, target) is True where there is a label.
     """
-    found = memory.states.new_zeros(*keep.shape, memory.mask.shape[1])
+    importance = memory.states.new_zeros(*keep.shape, memory.mask.shape[1])
     for start in range(0, keep.shape[1], _STEPS_AT_ONCE):
         stop = min(start + _STEPS_AT_ONCE, keep.shape[1])
         rows = keep[:, start].nonzero()[:, 0]
@@ -128,8 +128,8 @@ def importance_of(model: Transformer, memory: Memory, prefix: Tensor, cotangents
         for step in range(start, stop):
             again = step + 1 < stop
             (gradient,) = torch.autograd.grad(outputs[step], leaf, cotangents[rows, step], retain_graph=again)
-            found[rows, step] = torch.linalg.vector_norm(gradient, dim=-1)
-    return found
+            importance[rows, step] = torch.linalg.vector_norm(gradient, dim=-1)
+    return importance
 
 
 @dataclass(frozen=True)

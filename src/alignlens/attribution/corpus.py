@@ -94,9 +94,9 @@ def attribute(
     jobs = _jobs(source_store, target_store, sweeps, tokens, shard)
     collected: dict[int, Matrices] = {}
     with side_by_side(workers if next(model.parameters()).device.type == "cpu" else 1, stopped) as run:
-        for job, found, counted in run(work, jobs):
+        for job, scored, counted in run(work, jobs):
             statistics.add(counted)
-            for number, matrices in found.items():
+            for number, matrices in scored.items():
                 collected.setdefault(number, {}).update(matrices)
             if job.ends_portion:
                 statistics.sentences += len(collected)
@@ -148,7 +148,7 @@ def _scores(
     stopped: Event,
 ) -> dict[int, Matrices]:
     """Returns the scores of some sentences; not of all once ``stopped``."""
-    found: dict[int, Matrices] = {int(number): {} for number in numbers}
+    by_sentence: dict[int, Matrices] = {int(number): {} for number in numbers}
     device = next(model.parameters()).device
     for some, fitting in _batches(sources, targets, numbers, tokens, sweep):
         if stopped.is_set():
@@ -168,8 +168,8 @@ def _scores(
                 for number, matrix, height, width in zip(
                     batch.indices.tolist(), scores.cpu().numpy(), rows, widths, strict=True
                 ):
-                    found[number][name] = unframed(matrix[:height, :width], model.frame)
-    return found
+                    by_sentence[number][name] = unframed(matrix[:height, :width], model.frame)
+    return by_sentence
 
 
 def _portions(sources: TokenStore, targets: TokenStore, shard: tuple[int, int]) -> Iterator[Numbers]:

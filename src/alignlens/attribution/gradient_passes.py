@@ -51,13 +51,13 @@ class BackwardReader:
 
     def scores(self, inputs: Inputs, forward: Forward) -> dict[Kind, Contributions]:
         """Returns the scores of every kind, as rows unless raw scores are averaged first."""
-        found = {}
+        contributions = {}
         for backward, kinds in self._by_backward.items():
             for kind, raw in self._raw(inputs, forward, backward, kinds).items():
                 if not kind.averages_raw:
                     raw = self._row(kind, raw, inputs.source_mask, inputs.wanted, inputs.statistics)
-                found[kind] = Contributions(raw)
-        return found
+                contributions[kind] = Contributions(raw)
+        return contributions
 
     def finished(self, kind: Kind, mean: Tensor, sentences: PaddedSentences, statistics: Statistics) -> Tensor:
         """Returns the rows (sentence, target, source) of a mean of raw scores."""
@@ -84,13 +84,13 @@ class BackwardReader:
             for of_vectors, scores in zip(read, values, strict=True):
                 read[of_vectors][piece.rows[row], piece.positions[row, start]] = scores[row, start]
             inputs.statistics.backward_passes += len(row)
-        found = {}
+        raw = {}
         for kind, reading in readings.items():
             scores = reading.raw(read[reading.of_vectors])
             if kind.values["score"] == "p":
                 scores = scores * outputs.probabilities[..., None]
-            found[kind] = scores
-        return found
+            raw[kind] = scores
+        return raw
 
 
 def _read(

@@ -82,13 +82,13 @@ def _nearness(parts: _Parts, at_once: int, own: bool) -> Tensor:
 
     With ``own`` the stream belongs to the part of the same position.
     """
-    found = []
+    parts_nearness = []
     for some in torch.split(torch.arange(parts.weights.shape[1], device=parts.weights.device), at_once):
         parts_of_keys = parts.weights[:, some] @ parts.vectors[:, some]  # (row, some, query, dim)
         if own:
             parts_of_keys[:, some - some[0], some] += parts.stream[:, some]
-        found.append(_near(parts.whole[:, None], parts_of_keys))
-    return torch.cat(found, 1).transpose(1, 2)
+        parts_nearness.append(_near(parts.whole[:, None], parts_of_keys))
+    return torch.cat(parts_nearness, 1).transpose(1, 2)
 
 
 def _near(whole: Tensor, part: Tensor) -> Tensor:

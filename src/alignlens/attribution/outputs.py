@@ -63,10 +63,10 @@ def log_probabilities(model: Seq2Seq, states: Tensor, labels: Tensor, wanted: Te
     weight, added = model.output.weight, model.output.bias if bias else None
     asked = wanted if states.shape[1] > 1 else wanted.any(1, keepdim=True)
     labels = labels[:, :, None] if states.shape[1] > 1 else labels[:, None]  # (row, target or 1, those of a state)
-    found = states.new_zeros(*asked.shape, labels.shape[-1])
+    chosen = states.new_zeros(*asked.shape, labels.shape[-1])
     places = (torch.split(each, states_at_once(model)) for each in asked.nonzero(as_tuple=True))
     for row, target, source in zip(*places, strict=True):
         # Not logsumexp: it takes several times as long as all log-probabilities.
         logs = functional.linear(states[row, target, source], weight, added).log_softmax(-1)
-        found[row, target, source] = logs.gather(1, labels[row, target])
-    return (found[..., 0] if states.shape[1] > 1 else found[:, 0].transpose(1, 2)).where(wanted, 0.0)
+        chosen[row, target, source] = logs.gather(1, labels[row, target])
+    return (chosen[..., 0] if states.shape[1] > 1 else chosen[:, 0].transpose(1, 2)).where(wanted, 0.0)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 def discovered() -> dict[str, MethodSpec]:
     """Returns the methods of all files in ``attribution/methods/``, in the order of lists and tables."""
-    found = sorted(methods.specs(), key=lambda spec: (spec.rank, spec.name))
-    names = Counter(name for spec in found for name in (spec.name, *spec.aliases))
+    specs = sorted(methods.specs(), key=lambda spec: (spec.rank, spec.name))
+    names = Counter(name for spec in specs for name in (spec.name, *spec.aliases))
     if twice := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"two methods are called {twice[0]}")
-    return {spec.name: spec for spec in found}
+    return {spec.name: spec for spec in specs}
 
 
 METHODS = discovered()

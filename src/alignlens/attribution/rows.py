@@ -21,10 +21,10 @@ def normalised(scores: Tensor, raw: Tensor, visible: Tensor, wanted: Tensor, sta
     ``visible`` (broadcast to the scores) is False at padding.
     """
     check_finite(raw, "gradients")
-    found, empty = divided(scores, raw, visible)
+    rows, empty = divided(scores, raw, visible)
     statistics.rows += int(wanted.sum())
     statistics.rows_without_positive += int((empty & wanted).sum())
-    return found
+    return rows
 
 
 def divided(scores: Tensor, raw: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:

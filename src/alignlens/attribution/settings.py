@@ -112,13 +112,13 @@ class AttributionSettings:
 
 def _canonical(methods: Iterable[str], where: str) -> tuple[str, ...]:
     """Returns the methods in canonical form; raises if one is given twice, however it is written."""
-    found: list[str] = []
+    names: list[str] = []
     for place, text in enumerate(methods):
         try:
             method = parse(text)
         except ConfigError as error:
             raise ConfigError(f"{where}[{place}]: {error}") from None
-        if method.text in found:
+        if method.text in names:
             raise ConfigError(f"{where}[{place}]: {text!r} appears twice")
-        found.append(method.text)
-    return tuple(found)
+        names.append(method.text)
+    return tuple(names)

@@ -35,16 +35,16 @@ class Optimum(NamedTuple):
 
 
 def minimise(losses: Losses, allowed: Tensor, like: Tensor, steps: int, enough: float = ENOUGH) -> Optimum:
-    """Returns the best weights on positions that are ``allowed`` (problem, position), after at most so many steps."""
+    """Returns the best weights on positions that are ``allowed`` (problem, position), after at most ``steps`` steps."""
     logs = like.new_zeros(allowed.shape).masked_fill(~allowed, float("-inf")).log_softmax(-1)
     numbers = torch.arange(len(logs), device=logs.device)
     loss, slopes = losses(numbers, logs.exp())
     rates = 1 / _spread(slopes, allowed).clamp(min=torch.finfo(slopes.dtype).eps)
-    found = Optimum(logs.exp(), loss.clone(), torch.zeros_like(loss), 0)
+    optimum = Optimum(logs.exp(), loss.clone(), torch.zeros_like(loss), 0)
     evaluations = len(numbers)
     for _ in range(steps):
         left = _left(logs, slopes, allowed[numbers])
-        found.weights[numbers], found.losses[numbers], found.left[numbers] = logs.exp(), loss, left
+        optimum.weights[numbers], optimum.losses[numbers], optimum.left[numbers] = logs.exp(), loss, left
         going = (left > enough) & (rates * _spread(slopes, allowed[numbers]) > _STUCK)
         if not bool(going.any()):
             break
@@ -57,9 +57,9 @@ def minimise(losses: Losses, allowed: Tensor, like: Tensor, steps: int, enough: 
         loss = torch.where(good, new_loss, loss)
         logs, slopes = (torch.where(good[:, None], *pair) for pair in ((moved, logs), (new_slopes, slopes)))
     else:
-        found.weights[numbers], found.losses[numbers] = logs.exp(), loss
-        found.left[numbers] = _left(logs, slopes, allowed[numbers])
-    return found._replace(evaluations=evaluations)
+        optimum.weights[numbers], optimum.losses[numbers] = logs.exp(), loss
+        optimum.left[numbers] = _left(logs, slopes, allowed[numbers])
+    return optimum._replace(evaluations=evaluations)
 
 
 def over_logits(logits: Tensor, labels: Tensor, steps: int, enough: float = ENOUGH) -> Optimum:

@@ -38,8 +38,8 @@ class Statistics:
 
     def add_losses(self, method: str, losses: Losses) -> None:
         """Adds what the layers of a model did with the relevance of some sentences."""
-        for own, found in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
-            for kind, amount in found.items():
+        for own, new in ((self.arrived, losses.arrived), (self.handed_on, losses.handed_on)):
+            for kind, amount in new.items():
                 key = f"{method} {kind}"
                 own[key] = own.get(key, 0) + round(_MILLION * amount)
 
@@ -53,12 +53,12 @@ class Statistics:
 def lost_shares(statistics: Mapping[str, int]) -> dict[tuple[str, str], float]:
     """Returns what share of relevance is lost before rescaling, by method and kind of layer, of counters by name."""
     arrived = {key.removeprefix(_ARRIVED): value for key, value in statistics.items() if key.startswith(_ARRIVED)}
-    found = {}
+    lost = {}
     for name, amount in arrived.items():
         method, _, kind = name.partition(" ")
         if amount:
-            found[method, kind] = 1 - statistics[f"handed_on {name}"] / amount
-    return found
+            lost[method, kind] = 1 - statistics[f"handed_on {name}"] / amount
+    return lost
 
 
 def _sums(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:

@@ -79,14 +79,14 @@ class Sweep:
             vectors = self._copied(some, embeddings[chosen, None], spread[chosen, None], copies)
             wanted = sampling.active[chosen]
             inputs = Inputs(model, some, vectors, embeddings[chosen], prefix[chosen], wanted, rows, statistics)
-            found = self._scores(inputs)
+            scored = self._scores(inputs)
             for method, kind in self._kinds.items():
                 below = sum(copy < copies_of(method) for copy in copies)
                 if below:
-                    for mean, scores in zip(means[method], _sides(method, found[kind]), strict=True):
+                    for mean, scores in zip(means[method], _sides(method, scored[kind]), strict=True):
                         mean.add(chosen, inputs.by_copy(scores)[:, :below], wanted)
             if self._risk is not None:
-                sampling.see(chosen, [inputs.by_copy(found[kind].source) for kind in self._settling()])
+                sampling.see(chosen, [inputs.by_copy(scored[kind].source) for kind in self._settling()])
         return {method: self._finished(method, sides, sentences, statistics) for method, sides in means.items()}
 
     def _copied(self, sentences: PaddedSentences, vectors: Tensor, spread: Tensor, copies: range) -> Tensor:
@@ -113,8 +113,8 @@ class Sweep:
 
     def _scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
         """Returns the scores of every kind, row by row."""
-        found = self._shared.scores(inputs) if self._shared is not None else {}
-        return found | {kind: passes.score(inputs, kind.values) for kind, passes in self._own}
+        shared = self._shared.scores(inputs) if self._shared is not None else {}
+        return shared | {kind: passes.score(inputs, kind.values) for kind, passes in self._own}
 
     def _means(self, method: Method, sentences: PaddedSentences, like: Tensor) -> list[_Mean]:
         """Returns a mean over copies for every matrix of a method."""
@@ -154,20 +154,20 @@ class _SharedPasses:
 
     def scores(self, inputs: Inputs) -> dict[Kind, Contributions]:
         """Returns the scores of all kinds that share these passes."""
-        found = {}
+        scores = {}
         if self._masks and self._masked is not None:
             memory = self._masked.encode(inputs.vectors, inputs.source_mask)
             cross = self._masked.decode(memory, inputs.prefix_vectors, trace=True).cross
             inputs.statistics.forward_passes += len(inputs.vectors)
-            found = read_masks(self._masks, inputs, cross)
+            scores = read_masks(self._masks, inputs, cross)
         if self._only_masks:
-            return found
+            return scores
         forward = self._passes.forward(inputs.vectors, inputs.source_mask, inputs.prefix_vectors)
         inputs.statistics.forward_passes += len(inputs.vectors)
         if self._masked is None:
-            found = read_masks(self._masks, inputs, forward.cross)
+            scores = read_masks(self._masks, inputs, forward.cross)
         return {
-            **found,
+            **scores,
             **read_attention(self._attention, inputs, forward, self._passes),
             **{kind: passes.score(inputs, forward, kind.values) for kind, passes in self._forward},
             **self.backward.scores(inputs, forward),

@@ -31,12 +31,12 @@ def read_attention(
     """Returns the scores of every kind; kinds that read the same of a layer share it."""
     cross = cache(lambda label: _cross(label, inputs, forward, passes))
     of_layer = cache(lambda read, label, head, number: read(cross(label)[number], head))
-    found = {}
+    scores = {}
     for kind, traced in kinds:
         values = kind.values
         chosen = partial(of_layer, traced.of_layer, values.get("label", "reference"), values["head"])
-        found[kind] = _read(inputs, len(forward.cross), chosen, values)
-    return found
+        scores[kind] = _read(inputs, len(forward.cross), chosen, values)
+    return scores
 
 
 def read_masks(

@@ -29,7 +29,7 @@ class Run(Protocol):
 
 @contextmanager
 def side_by_side(workers: int, stopped: Event) -> Iterator[Run]:
-    """Gives a function that runs jobs on so many threads; ``stopped`` tells running jobs that nobody needs them."""
+    """Yields a function that runs jobs on this many threads; ``stopped`` tells running jobs to give up."""
     if workers == 1:
         yield lambda work, jobs: map(work, jobs)
         return
@@ -47,7 +47,7 @@ def side_by_side(workers: int, stopped: Event) -> Iterator[Run]:
 def _ahead(
     pool: ThreadPoolExecutor, work: Callable[[Job], Result], jobs: Iterable[Job], ahead: int
 ) -> Iterator[Result]:
-    """Yields results in order, with so many jobs begun: memory does not grow with the number of jobs."""
+    """Yields results in order, with only a few jobs begun: memory does not grow with the number of jobs."""
     begun: deque[Future[Result]] = deque()
     for job in jobs:
         begun.append(pool.submit(work, job))

@@ -91,7 +91,7 @@ def batches_of(examples: Examples, size: int) -> int:
 
 
 def in_order(examples: Examples, tokens: int) -> Iterator[Batch]:
-    """Yields every text once, those of like length together, at most so many tokens at once unless one has more."""
+    """Yields every text once, those of similar length together, at most ``tokens`` at once unless one has more."""
     order = np.argsort(-examples.lengths, kind="stable")
     sums = np.cumsum(examples.lengths[order])
     start = 0

@@ -107,7 +107,7 @@ class BagOfWords(Classifier):
 
 
 def build(settings: ClassifierSettings, words: int, seed: int | None = None) -> Classifier:
-    """Returns a new classifier for so many words; the same ``seed`` gives the same initial weights."""
+    """Returns a new classifier for this many words; the same ``seed`` gives the same initial weights."""
     if seed is not None:
         torch.manual_seed(seed)
     return BagOfWords(settings, words) if settings.kind == "bag_of_words" else LstmClassifier(settings, words)

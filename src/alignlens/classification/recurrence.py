@@ -67,7 +67,7 @@ class Steps:
 class _Recurrence(torch.autograd.Function):
     """From what inputs add to the gates, step by step in memory, to hidden states in the same order.
 
-    The gates are computed in the memory of the first argument, which is nobody else's (``hidden_states``).
+    The gates are computed in the memory of the first argument, which nothing else uses (``hidden_states``).
     """
 
     @staticmethod
@@ -88,14 +88,14 @@ class _Recurrence(torch.autograd.Function):
                 kept.addcmul_(keep, before[1][:, : gate.shape[1]])
             torch.mul(torch.tanh(kept, out=seen), show, out=shown)
             before = shown, kept
-        ctx.steps, ctx.made = steps, (gates, recurrent, hidden.detach(), cell, visible)
+        ctx.steps, ctx.kept = steps, (gates, recurrent, hidden.detach(), cell, visible)
         return hidden
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        if ctx.made is None:
+        if ctx.kept is None:
             raise RuntimeError("the derivative of these steps was already taken, which used up what they had kept")
-        (gates, recurrent, hidden, cell, visible), ctx.made = ctx.made, None
+        (gates, recurrent, hidden, cell, visible), ctx.kept = ctx.kept, None
         steps: Steps = ctx.steps
         earlier = _earlier(steps)
         cell_before = torch.where(earlier[:, None] >= 0, cell[earlier], 0)

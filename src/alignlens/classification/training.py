@@ -119,7 +119,7 @@ class ClassifierLoop:
         return number
 
     def _is_measured(self, position: Position) -> bool:
-        """Tells whether dev is measured now: at snapshots, at the end, and after epochs if they are what counts."""
+        """Returns whether dev is measured now: at snapshots, at the end, and after epochs if they are what counts."""
         update = self.progress.update
         in_epochs = self.settings.epochs is not None and position.batch == 0
         return update in self.snapshots or update == self.updates or in_epochs

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+#: Descriptions are shown as they are, since examples follow, so lines are broken here.
+_WIDTH = 100
 
 
 def add_actions(
@@ -18,7 +22,7 @@ def add_actions(
         name: group.add_parser(
             name,
             help=text.partition(".")[0].partition(";")[0],
-            description=text,
+            description=textwrap.fill(text, _WIDTH),
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -145,7 +145,7 @@ def _record_curves(record: Run, curves: dict[str, Any]) -> None:
 
 
 def _table(measures: dict[str, Any]) -> str:
-    """Returns the tables for a person."""
+    """Returns the tables as text."""
     lines = []
     for measure, content in measures.items():
         lines.append(f"{measure}: xi* {content['star']:.2f}, alpha of checkpoint {content['gold']}")

@@ -68,7 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="M", help="name or name,key=value: smoothgrad, attention,layer=0,head=2")
     parser.add_argument("--list", action="store_true", help="list all methods with their parameters, and exit")
     add_source(parser, more="; - for stdin", required=False)
-    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it, the model translates")
+    parser.add_argument(
+        "--target", metavar="TEXT", help="its translation (text or token store); without it, the model translates"
+    )
     parser.add_argument("--out", default=STANDARD, metavar="FILE", help="links, line by line (default: stdout)")
     parser.add_argument("--scores", action="store_true", help="write the score of each link: 0-0:0.83")
     parser.add_argument(

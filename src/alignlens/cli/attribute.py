@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser, required=False)
     add_masks(parser)
-    add_texts(parser, "translation whose pieces are to be explained; without it, the model translates", required=False)
+    add_texts(parser, "whose pieces are explained; without it, the model translates", required=False)
     parser.add_argument("--methods", nargs="+", metavar="M", help="name or name,key=value (alignlens align --list)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the scores of all methods")
     add_adaptive(parser)
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  alignlens attribute --model model --source test.de --target test.en \\\n"
         "      --methods attention ding_grad ding_smoothgrad,n=30 --out scores\n"
-        "  alignlens extract --matrices matrices --help      # from scores to links\n\n"
+        "  alignlens extract --matrices scores --help      # from scores to links\n\n"
         "Methods that need the same passes through the model share them: give all methods at once."
     )
 

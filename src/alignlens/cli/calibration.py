@@ -33,7 +33,7 @@ _STEP = "calibration"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "translation that the model reads as its prefix")
+    add_texts(parser, "which the model reads as its prefix")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write all quantities as JSON")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="write the sums of every sentence (.npz)")
     add_interval(parser)
@@ -149,7 +149,7 @@ def _named(name: str, value: Any, places: tuple[str, ...]) -> Iterator[tuple[str
 
 
 def _table(content: dict[str, Any]) -> str:
-    """Returns the means for a person, a line for every quantity; by layer, where it has layers."""
+    """Returns the means as text, a line for every quantity; by layer, where it has layers."""
     lines = [f"{content['sentences']:,} sentences, {content['steps']:,} target positions"]
     for name, quantity in content["quantities"].items():
         mean = quantity["mean"] if isinstance(quantity["mean"], list) else [quantity["mean"]]

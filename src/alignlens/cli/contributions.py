@@ -54,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
     add_source(parser, more="; - for stdin")
-    parser.add_argument("--target", metavar="TEXT", help="its translation, likewise; without it, the model translates")
+    parser.add_argument(
+        "--target", metavar="TEXT", help="its translation (text or token store); without it, the model translates"
+    )
     parser.add_argument(
         "--method", default="lrp", metavar="M", help="a method that also explains the prefix (default lrp)"
     )

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
     add_masks(parser)
-    add_texts(parser, "translation to be explained")
+    add_texts(parser, "which is explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )

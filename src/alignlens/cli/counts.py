@@ -28,16 +28,16 @@ OUTPUTS = Outputs(files=("out",))
 _STEP = "counts"
 _WIDTHS = (16, 64, 256, 1024, 4096)
 _SEEDS = 3
-# What a proxy learns first is compared on so many pairs and words, so that the widest takes seconds.
+# What a proxy learns first is compared on this many pairs and words, so that the widest takes seconds.
 _GROWTH_PAIRS, _GROWTH_WORDS = 2000, 500
 _SHOWN = Limits(1, 100)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
-    for side, more in (("source", ""), ("target", ", its translation")):
-        text = f"tokenised text, plain or gzip, or the token store of one{more}"
-        parser.add_argument(f"--{side}", required=True, metavar="TEXT", help=text)
+    text = "tokenised text, plain or gzip, or the token store of one"
+    for side, what in (("source", text), ("target", "its translation (text or token store)")):
+        parser.add_argument(f"--{side}", required=True, metavar="TEXT", help=what)
     for side in ("source", "target"):
         text = f"SentencePiece model of the {side}: names the ids of a token store, or splits a text"
         parser.add_argument(f"--{side}-subwords", type=Path, metavar="FILE", help=text)
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=seed, default=1, metavar="N", help="first seed of random proxies (default 1)")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="write the tables as JSON")
-    parser.add_argument("--json", action="store_true", help="print the same")
+    parser.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens counts --source train.de --target train.en --out counts.json\n\n"

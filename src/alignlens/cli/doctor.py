@@ -44,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     parser.add_argument("--results", type=Path, default=Path("results"), help="results folder (default: results)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.epilog = "example:\n  alignlens doctor\n\nworks without a network; exits with 2 if anything needed fails"
+    parser.epilog = (
+        "example:\n  alignlens doctor\n\nWorks without a network. Exits with 2 if anything that is needed fails."
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -59,8 +59,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens extract --matrices scored --source-pieces de.bpe --target-pieces en.bpe --out-dir links"
-        "\n\nding: best source piece of every target piece, END left out first; kobayashi: sum over the pieces of a\n"
-        "source word, mean over those of a target word, no link where END is best (see docs/conventions.md)"
+        "\n\nding: every target piece takes its best source piece, END left out. kobayashi: scores are summed over\n"
+        "the pieces of a source word and averaged over those of a target word; a word whose best is END has no link\n"
+        "(docs/conventions.md)."
     )
 
 

@@ -29,7 +29,7 @@ OUTPUTS = Outputs(files=("out", "per_sentence"))
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "translation to be scored")
+    add_texts(parser, "which is scored")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON to this file")
     parser.add_argument("--per-sentence", type=Path, metavar="TSV", help="write the scores of every sentence")
     add_compute(parser)

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from alignlens.training.processes import Processes
 
 OUTPUTS = Outputs(folders=("out", "work"))
-_TOLD = ("dev_mask", "dev_clean_loss", "dev_perturbed_loss", "dev_shuffled_loss")
+_REPORTED = ("dev_mask", "dev_clean_loss", "dev_perturbed_loss", "dev_shuffled_loss")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the verb."""
     add_model(parser)
-    add_texts(parser, "text to learn from")
+    add_texts(parser, "to learn from")
     dev = parser.add_argument_group(
         "text to measure on (default: the last tenth of the pairs, at most 500, which is held out)"
     )
-    dev.add_argument("--dev-source", metavar="TEXT", help="likewise")
+    dev.add_argument("--dev-source", metavar="TEXT", help="tokenised text, plain or gzip, or the token store of one")
     dev.add_argument("--dev-target", metavar="TEXT", help="its translation")
     parser.add_argument(
         "--settings",
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     def written(training: Training, spec: ModelSpec) -> None:
         asked.finish(args.out, training, spec)
         values = training.history[-1]["values"]
-        measured.update({"updates": training.progress.update, **{name: values[name] for name in _TOLD}})
+        measured.update({"updates": training.progress.update, **{name: values[name] for name in _REPORTED}})
 
     task = Task(
         assembled,

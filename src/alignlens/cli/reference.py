@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_about(parser)
     parser.epilog = (
         "example:\n  alignlens reference --forward forward.pharaoh --reverse reverse.pharaoh --out reference.gold\n\n"
-        "Nobody has aligned a model's own translations. Links that both directions find are sure, all others possible."
+        "A model's own translations have no gold links. Links that both directions have are sure, all others possible."
     )
 
 

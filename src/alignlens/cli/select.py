@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", required=True, metavar="FILE", help="tokenised text, plain or gzip")
     parser.add_argument("--target", required=True, metavar="FILE", help="its translation")
     parser.add_argument("--source-pieces", metavar="FILE", help="the same text in pieces, to choose by length")
-    parser.add_argument("--target-pieces", metavar="FILE", help="likewise")
+    parser.add_argument("--target-pieces", metavar="FILE", help="the translation in pieces")
     parser.add_argument(
         "--source-length", type=count(LENGTH), metavar="N", help="number of pieces of a source sentence"
     )

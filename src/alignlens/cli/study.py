@@ -89,13 +89,13 @@ def _runs_behind(manifest: Manifest) -> list[PageRun]:
     records = records_beside(manifest.root, manifest.files, skipped)
     for problem in skipped:
         print(f"alignlens study: left out: {problem}", file=sys.stderr)
-    found = []
+    runs = []
     for each in records:
         tags = {name: str(value) for name, value in each.tags.items()}
         # A number of a table is a mean over the seeds of the noise.
         tags |= {"method": without_noise_seed(tags["method"])} if "method" in tags else {}
-        found.append(PageRun(each.key, each.experiment, each.name, tags))
-    return found
+        runs.append(PageRun(each.key, each.experiment, each.name, tags))
+    return runs
 
 
 def _write_claims(study: Study, out: Path, preset: str, built: Built, runs: Sequence[PageRun]) -> None:
@@ -140,8 +140,8 @@ def _summary(study: Study, out: Path, results: Results, built: Built) -> dict[st
 def _front(study: Study, built: Built) -> dict[str, str] | None:
     """Returns the figure that stands for the study: the one it names, or else the first one drawn."""
     drawn = [(section.label, picture) for section in built.sections for picture in section.figures]
-    found = next((picture for label, picture in drawn if label == study.front), drawn[0][1] if drawn else None)
-    return None if found is None else {"file": found.file, "caption": found.caption}
+    figure = next((picture for label, picture in drawn if label == study.front), drawn[0][1] if drawn else None)
+    return None if figure is None else {"file": figure.file, "caption": figure.caption}
 
 
 def _printed(summary: Mapping[str, Any]) -> str:

@@ -34,9 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "  alignlens subwords segment --model bpe/source.model --input test.de --out test.pieces --tokens test.tokens"
     )
     verbs = parser.add_subparsers(dest="action", required=True, metavar="train|segment")
-    train = verbs.add_parser("train", help="write source.model, target.model and subwords.json")
+    train = verbs.add_parser(
+        "train",
+        help="write source.model, target.model and subwords.json",
+        description="Train one or two SentencePiece models: source.model, target.model and subwords.json.",
+    )
     train.add_argument("--source", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
-    train.add_argument("--target", type=Path, required=True, metavar="FILE")
+    train.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translation")
     train.add_argument("--kind", choices=KINDS, default=BpeSettings.kind, help="one model or two")
     train.add_argument(
         "--vocab", type=count(VOCABULARY), required=True, metavar="N", help="pieces per model, special ones included"
@@ -49,16 +53,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=real(COVERAGE),
         default=BpeSettings.coverage,
         metavar="SHARE",
-        help="default 1: every character",
+        help="share of the characters that get a piece of their own (default 1)",
     )
     train.add_argument(
         "--limit", type=count(PAIRS), metavar="N", help="train on N evenly spaced lines of the text only"
     )
-    train.add_argument("--out", type=Path, required=True, metavar="DIR")
+    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the models")
     train.add_argument("--json", action="store_true", help="print settings and statistics as JSON")
     add_about(train)
-    segment = verbs.add_parser("segment", help="split a file into pieces")
-    segment.add_argument("--model", type=Path, required=True, metavar="FILE")
+    segment = verbs.add_parser("segment", help="split a file into pieces", description="Split a file into pieces.")
+    segment.add_argument("--model", type=Path, required=True, metavar="FILE", help="SentencePiece model")
     segment.add_argument("--input", type=Path, required=True, metavar="FILE", help="tokenised text, plain or gzip")
     segment.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="file for the pieces, one line per input line"

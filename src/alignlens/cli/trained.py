@@ -67,7 +67,9 @@ def add_source(parser: argparse.ArgumentParser, more: str = "", required: bool =
 def add_texts(parser: argparse.ArgumentParser, purpose: str, required: bool = True) -> None:
     """Adds --source and --target; ``purpose`` says how the target is used."""
     add_source(parser, required=required)
-    parser.add_argument("--target", required=required, metavar="TEXT", help=f"its translation, likewise, {purpose}")
+    parser.add_argument(
+        "--target", required=required, metavar="TEXT", help=f"its translation (text or token store), {purpose}"
+    )
 
 
 def add_compute(

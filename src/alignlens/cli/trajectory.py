@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(weights=_KEPT)
     text = "updates of its snapshots (default: all); the final weights are always included"
     parser.add_argument("--weights", nargs="+", dest="checkpoints", metavar="NAME", help=text)
-    add_texts(parser, "translation whose pieces are to be explained")
+    add_texts(parser, "whose pieces are explained")
     parser.add_argument(
         "--methods", nargs="+", required=True, metavar="M", help="name or name,key=value (alignlens align --list)"
     )

@@ -105,7 +105,7 @@ class _Speaker:
     def say(
         self, word: str, sure: tuple[int, ...] = (), possible: tuple[int, ...] = (), others: tuple[int, ...] = ()
     ) -> None:
-        """Adds a target word; ``others`` are causes that nobody would call a link."""
+        """Adds a target word; ``others`` are causes that no annotator would link."""
         here = len(self.target)
         self.target.append(word)
         self.sure.extend((i, here) for i in sure)

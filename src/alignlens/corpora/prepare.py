@@ -40,7 +40,7 @@ def staged(directory: Path | str, read: Iterable[Path | str] = ()) -> Iterator[P
     """Yields a directory for the files of one preparation; they move to ``directory`` together at the end.
 
     The report moves last, and an old one goes first: where there is a report, the files beside it are complete
-    and belong together. Other files of the directory (logs, journals) stay. Files that nobody prepared here, or that
+    and belong together. Other files of the directory (logs, journals) stay. Files that were not prepared here, or that
     are ``read``, are not replaced. A second process that prepares the same directory waits.
     """
     directory = Path(directory)

@@ -121,14 +121,14 @@ class _Finished:
     def __init__(self, limits: NDArray[np.int64], settings: BeamSettings) -> None:
         self.limits = limits  # most pieces, by sentence
         self._settings = settings
-        self._found: list[list[Hypothesis]] = [[] for _ in limits]
+        self._ended: list[list[Hypothesis]] = [[] for _ in limits]
         self._full = np.zeros(len(limits), dtype=bool)  # whether there is a beam of them
         self._to_beat = np.full(len(limits), _IMPOSSIBLE)  # the worst score among those wanted
         self._most_divided = (limits + 1.0) ** settings.length_penalty
 
     def add(self, sentence: int, ids: list[int], log_prob: float) -> None:
         """Adds one more, unless there is a beam of them already; those of a step come best first."""
-        finished = self._found[sentence]
+        finished = self._ended[sentence]
         if len(finished) == self._settings.beam:
             return
         score = log_prob / (len(ids) + 1) ** self._settings.length_penalty
@@ -149,9 +149,9 @@ class _Finished:
 
     def best(self) -> list[list[Hypothesis]]:
         """Returns those wanted of each sentence, best first."""
-        if not all(self._found):
+        if not all(self._ended):
             raise ToolError("the model gives the end symbol no probability at all, so no translation can end.")
-        return [self._ranked(finished) for finished in self._found]
+        return [self._ranked(finished) for finished in self._ended]
 
     def _ranked(self, finished: list[Hypothesis]) -> list[Hypothesis]:
         return sorted(finished, key=lambda hypothesis: -hypothesis.score)[: self._settings.n_best]

@@ -57,5 +57,5 @@ def _quartiles(by_step: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float
     part = np.minimum((places * _PARTS).astype(int), _PARTS - 1)
     known = ~np.isnan(shares)
     filled = [number for number in range(_PARTS) if np.any(known & (part == number))]
-    found = [np.quantile(shares[known & (part == number)], (0.25, 0.5, 0.75)) for number in filled]
-    return (np.array(filled) + 0.5) / _PARTS, np.array(found).reshape(-1, 3).T
+    quartiles = [np.quantile(shares[known & (part == number)], (0.25, 0.5, 0.75)) for number in filled]
+    return (np.array(filled) + 0.5) / _PARTS, np.array(quartiles).reshape(-1, 3).T

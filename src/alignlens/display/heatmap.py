@@ -98,13 +98,19 @@ def draw(
             _draw_panel(axes, source, target, sure, possible, systems[k], top or 1.0, labels=k % columns == 0)
         if caption:
             figure.suptitle(caption, fontsize=size + 2, fontweight="bold", x=0.01, ha="left")
-        figure.legend(handles=_legend(systems), loc="outside lower left", ncols=5, frameon=False, fontsize=size)
+        legend = figure.legend(
+            handles=_legend(systems), loc="outside lower left", ncols=5, frameon=False, fontsize=size
+        )
         # Laid out once and for all: every later save would move things by a hair. Titles know only the second time how
         # high the labels below them are.
         with _quiet_about_glyphs():
             figure.draw_without_rendering()
             figure.draw_without_rendering()
         figure.set_layout_engine("none")
+        # Cells are square, so panels may be lower than their places: the legend follows them, and the rest is cut off.
+        lowest = min(axes.get_tightbbox().y0 for axes in grid.flat if axes.get_visible()) / figure.bbox.height
+        legend.set_loc("upper left")
+        legend.set_bbox_to_anchor((0, lowest), figure.transFigure)
     return Drawing(figure, settings)
 
 
@@ -140,8 +146,10 @@ def _quiet_about_glyphs() -> Iterator[None]:
 
 def sentence_aer(links: Collection[Link], sure: Collection[Link], possible: Collection[Link]) -> float:
     """Returns the AER of one sentence in percent; nan where there is nothing to count."""
-    mine, sure_set = set(links), set(sure)
-    return scores_of(len(mine & sure_set), len(mine & (set(possible) | sure_set)), len(mine), len(sure_set)).aer
+    link_set, sure_set = set(links), set(sure)
+    return scores_of(
+        len(link_set & sure_set), len(link_set & (set(possible) | sure_set)), len(link_set), len(sure_set)
+    ).aer
 
 
 def _draw_panel(
@@ -255,9 +263,9 @@ def _fonts_for(text: str) -> tuple[list[str], set[str]]:
             if entry.weight == 400 and not entry.name.startswith("Last Resort")
         }
         for name, path in sorted(installed.items()):
-            if found := _covered(path, missing):
+            if covered := _covered(path, missing):
                 fonts.append(name)
-                missing -= found
+                missing -= covered
             if not missing:
                 break
     if new := missing - _warned:

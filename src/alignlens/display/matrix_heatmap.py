@@ -70,8 +70,8 @@ def draw_matrices(example: Example, rows: Sequence[tuple[str, Sequence[Panel]]],
             layout=ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.09, wspace=0.01, hspace=0.03),
         )
         FigureCanvasAgg(figure)
-        found = [float(panel.matrix.max()) for _, panels in rows for panel in panels if panel.matrix is not None]
-        norm = PowerNorm(0.75, vmin=0.0, vmax=max(found, default=1.0) or 1.0)
+        maxima = [float(panel.matrix.max()) for _, panels in rows for panel in panels if panel.matrix is not None]
+        norm = PowerNorm(0.75, vmin=0.0, vmax=max(maxima, default=1.0) or 1.0)
         grid = figure.subplots(len(rows), columns, squeeze=False)
         for axes_row, (name, panels) in zip(grid, rows, strict=True):
             for k, axes in enumerate(axes_row):
@@ -132,8 +132,8 @@ def _draw_panel(
     words = example.source.word_of_piece, example.target.word_of_piece
     links = [(i, j) for i, j, _ in extract(panel.matrix, *words, "ding")]
     aer = sentence_aer(links, example.sure, example.possible)
-    told = "AER undefined" if math.isnan(aer) else f"AER {aer:.0f}"
-    axes.set_title(f"{panel.title}\n{told}", loc="left", fontweight="bold", linespacing=1.25)
+    subtitle = "AER undefined" if math.isnan(aer) else f"AER {aer:.0f}"
+    axes.set_title(f"{panel.title}\n{subtitle}", loc="left", fontweight="bold", linespacing=1.25)
 
 
 def _draw_grid(lines: Any, side: Side, length: int) -> None:

@@ -32,7 +32,7 @@ _LIBRARIES = ("huggingface_hub", "safetensors", "safetensors_rust", "tokenizers"
 
 
 def is_unusable(error: Exception) -> bool:
-    """Tells whether an error says that a Hugging Face folder cannot be used; any other is a bug."""
+    """Returns whether an error says that a Hugging Face folder cannot be used; any other is a bug."""
     library = type(error).__module__.partition(".")[0]
     return isinstance(error, _UNUSABLE) or type(error) is Exception or library in _LIBRARIES
 

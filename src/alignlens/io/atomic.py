@@ -100,7 +100,7 @@ def atomic_path(path: Path | str, seal: bool | Literal["always"] = True) -> Iter
     """Yields a temporary path; renames it to ``path`` if the block succeeds, removes it otherwise.
 
     With ``seal``, a step of the pipeline leaves a checksum beside the file. Files that check themselves need none;
-    ``always`` is for files that nobody edits and whose damage would go unnoticed.
+    ``always`` is for files that are never edited and whose damage would go unnoticed.
     """
     name, final = Path(path), destination(path)
     if final is None:

@@ -49,7 +49,7 @@ class Hold:
         self._path = path
 
     def awaited(self) -> bool:
-        """Tells whether another process waits for the lock."""
+        """Returns whether another process waits for the lock."""
         return _is_shared(_queue(self._path))
 
 
@@ -119,7 +119,7 @@ def _queue(path: Path) -> Path:
 
 
 def _is_shared(path: Path) -> bool:
-    """Tells whether any process has a shared lock on a file."""
+    """Returns whether any process has a shared lock on a file."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

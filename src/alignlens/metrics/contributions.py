@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.floating]
     Numbers = NDArray[np.float64]
 
-#: A sentence is suspicious if its share is below the median by so many deviations.
+#: A sentence is suspicious if its share is this many deviations below the median.
 DEVIATIONS = 3.0
 # The median absolute deviation of normal numbers is this part of their standard deviation.
 _NORMAL = 0.6745

@@ -37,7 +37,7 @@ class Words:
 
     @classmethod
     def of(cls, counts: Integers, most: int) -> Words:
-        """Returns so many words that occur most, given how often every id does; equal ones in the order of ids."""
+        """Returns the most frequent words, given how often every id occurs; equal ones in the order of ids."""
         order = np.argsort(-counts, kind="stable")
         seen = int(np.count_nonzero(counts))
         chosen = order[: min(most, seen)]

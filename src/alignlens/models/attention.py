@@ -85,8 +85,8 @@ def _attend(
     # On a CPU the fused kernel is the faster one only without dropout; and it never tells its weights.
     if trace or (rate and query.device.type == "cpu"):
         return mixed(layer, attention_weights(query, keys, visible, exact_zeros=trace), values, trace)
-    found = functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible, dropout_p=rate)
-    return _output(layer, found), None
+    summed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=visible, dropout_p=rate)
+    return _output(layer, summed), None
 
 
 def mixed(
@@ -102,8 +102,8 @@ def mixed(
     return output, Attention(weights, values, projection_by_head(layer), layer.output.bias, output=output)
 
 
-def _output(layer: SelfAttention | CrossAttention, found: Tensor) -> Tensor:
-    return cast("Tensor", layer.output(found.transpose(1, 2).flatten(2)))
+def _output(layer: SelfAttention | CrossAttention, summed: Tensor) -> Tensor:
+    return cast("Tensor", layer.output(summed.transpose(1, 2).flatten(2)))
 
 
 class Headed(Protocol):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BagOfWords(Seq2Seq):
-    """Its one attention layer has equal weights, and hands on the source vectors as they are."""
+    """Its one attention layer has equal weights, and passes on the source vectors as they are."""
 
     def __init__(self, settings: BagOfWordsSettings, source_vocab: int, target_vocab: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class BagOfWords(Seq2Seq):
         return cast("Tensor", self.source_table(ids))
 
     def embed_target(self, ids: Tensor) -> Tensor:
-        """Returns zeros (batch, target, dim): nobody reads the prefix."""
+        """Returns zeros (batch, target, dim): the prefix is not read."""
         return self.output.weight.new_zeros(*ids.shape, self.settings.dim)
 
     def encode(self, vectors: Tensor, mask: Tensor, trace: bool = False) -> Memory:

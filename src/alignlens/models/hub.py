@@ -22,7 +22,7 @@ SUPPORTED = tuple(FAMILIES)
 
 
 def is_foreign(folder: Path | str) -> bool:
-    """Tells whether a name stands for a model from elsewhere, rather than for one of ours."""
+    """Returns whether a name stands for a model from elsewhere, rather than for one of ours."""
     folder = parted(folder)[0]
     if folder.is_dir():
         return (folder / CONFIG).is_file() and not (folder / "model.json").exists()

@@ -33,7 +33,7 @@ class Sinusoids(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A trained vector for each of so many positions."""
+    """A trained vector for each position."""
 
     def __init__(self, count: int, dim: int) -> None:
         super().__init__()

@@ -73,9 +73,9 @@ class T5(Seq2Seq):
         own, cross = [], []
         for layer in cast("Iterable[DecoderLayer]", self.decoder):
             read = layer.own_branch.enter(states)
-            found, seen = layer.own(read, layer.own.read(read), backwards, distances)
+            output, seen = layer.own(read, layer.own.read(read), backwards, distances)
             own.append(replace(seen, stream=states, inputs=read))
-            states = layer.own_branch.leave(states, found)
+            states = layer.own_branch.leave(states, output)
             states, seen = layer.across(states, layer.cross.read(memory.states), source_visible)
             cross.append(seen)
         return Decoded(self._finished(states), tuple(cross) if trace else (), tuple(own) if trace else ())
@@ -99,8 +99,8 @@ class T5(Seq2Seq):
         for layer, source, earlier in zip(layers, state.fixed, state.running, strict=True):
             read = layer.own_branch.enter(states)
             kept = torch.cat((earlier, layer.own.read(read)), dim=1)
-            found, _ = layer.own(read, kept, None, distances)
-            states, _ = layer.across(layer.own_branch.leave(states, found), source, visible)
+            output, _ = layer.own(read, kept, None, distances)
+            states, _ = layer.across(layer.own_branch.leave(states, output), source, visible)
             running.append(kept)
         return Decoded(self._finished(states)), replace(state, position=state.position + 1, running=tuple(running))
 
@@ -122,11 +122,11 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, visible: Tensor, distances: Tensor) -> tuple[Tensor, Attention]:
         """Returns states of the same shape (batch, source, dim), and the attention."""
         read = self.own_branch.enter(states)
-        found, seen = self.own(read, self.own.read(read), visible, distances)
+        output, seen = self.own(read, self.own.read(read), visible, distances)
         seen = replace(seen, stream=states, inputs=read)
-        states = self.own_branch.leave(states, found)
-        found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found), seen
+        states = self.own_branch.leave(states, output)
+        output = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, output), seen
 
 
 class DecoderLayer(nn.Module):
@@ -143,14 +143,14 @@ class DecoderLayer(nn.Module):
 
     def across(self, states: Tensor, source: Tensor, visible: Tensor) -> tuple[Tensor, Attention]:
         """Returns the states that leave the layer, and its attention to the source, whose keys and values are given."""
-        found, seen = self.cross(self.cross_branch.enter(states), source, visible, None)
-        return self.finish(states, found), replace(seen, stream=states)
+        output, seen = self.cross(self.cross_branch.enter(states), source, visible, None)
+        return self.finish(states, output), replace(seen, stream=states)
 
-    def finish(self, states: Tensor, found: Tensor) -> Tensor:
+    def finish(self, states: Tensor, output: Tensor) -> Tensor:
         """Returns the states (..., target, dim) that leave the layer if attention to the source gives ``found``."""
-        states = self.cross_branch.leave(states, found)
-        found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found)
+        states = self.cross_branch.leave(states, output)
+        output = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, output)
 
 
 class Branch(nn.Module):
@@ -166,9 +166,9 @@ class Branch(nn.Module):
         """Returns what the layer reads."""
         return cast("Tensor", self.norm(states))
 
-    def leave(self, states: Tensor, found: Tensor) -> Tensor:
+    def leave(self, states: Tensor, output: Tensor) -> Tensor:
         """Returns the states with the layer's output added."""
-        return states + dropout(found, self.dropout, self.training)
+        return states + dropout(output, self.dropout, self.training)
 
 
 class DistanceAttention(nn.Module):
@@ -230,7 +230,7 @@ class Distances(nn.Module):
         return cast("Tensor", self.table(self._numbers(places))).permute(2, 0, 1)[None]
 
     def _numbers(self, places: Tensor) -> Tensor:
-        """Returns which entry of the table belongs to a key so many places after its query."""
+        """Returns which entry of the table belongs to a key at this distance from its query."""
         count, first = self.table.num_embeddings, torch.zeros_like(places)
         if self.both_ways:  # half of the table for keys behind the query, half for those ahead
             count //= 2

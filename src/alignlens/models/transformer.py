@@ -125,11 +125,11 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, visible: Tensor, trace: bool) -> tuple[Tensor, Attention | None]:
         """Returns states of the same shape (batch, source, dim), and the attention if traced."""
-        found, seen = self.own(self.own_branch.enter(states), visible, trace)
+        output, seen = self.own(self.own_branch.enter(states), visible, trace)
         seen = _beside(seen, states)
-        states = self.own_branch.leave(states, found)
-        found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found), seen
+        states = self.own_branch.leave(states, output)
+        output = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, output), seen
 
 
 class DecoderLayer(nn.Module):
@@ -151,27 +151,27 @@ class DecoderLayer(nn.Module):
 
         ``source`` is what ``cross.read`` gave.
         """
-        found, seen_own = self.own(self.own_branch.enter(states), backwards, trace)
+        output, seen_own = self.own(self.own_branch.enter(states), backwards, trace)
         seen_own = _beside(seen_own, states)
-        states = self.own_branch.leave(states, found)
-        found, seen_cross = self.cross(self.cross_branch.enter(states), source, source_visible, trace)
-        return self.finish(states, found), seen_own, _beside(seen_cross, states)
+        states = self.own_branch.leave(states, output)
+        output, seen_cross = self.cross(self.cross_branch.enter(states), source, source_visible, trace)
+        return self.finish(states, output), seen_own, _beside(seen_cross, states)
 
     def step(self, states: Tensor, earlier: Tensor, source: Tensor, source_visible: Tensor) -> tuple[Tensor, Tensor]:
         """Returns states (rows, 1, dim) of one more token, and the prefix's keys and values including it."""
-        found, running = self.own.step(self.own_branch.enter(states), earlier)
-        states = self.own_branch.leave(states, found)
-        found, _ = self.cross(self.cross_branch.enter(states), source, source_visible)
-        return self.finish(states, found), running
+        output, running = self.own.step(self.own_branch.enter(states), earlier)
+        states = self.own_branch.leave(states, output)
+        output, _ = self.cross(self.cross_branch.enter(states), source, source_visible)
+        return self.finish(states, output), running
 
-    def finish(self, states: Tensor, found: Tensor) -> Tensor:
+    def finish(self, states: Tensor, output: Tensor) -> Tensor:
         """Returns the states (..., target, dim) that leave the layer if attention to the source gives ``found``.
 
         ``states`` are those that it was asked with. What follows sees no other position.
         """
-        states = self.cross_branch.leave(states, found)
-        found = self.feed_forward(self.feed_forward_branch.enter(states))
-        return self.feed_forward_branch.leave(states, found)
+        states = self.cross_branch.leave(states, output)
+        output = self.feed_forward(self.feed_forward_branch.enter(states))
+        return self.feed_forward_branch.leave(states, output)
 
 
 class Branch(nn.Module):
@@ -186,9 +186,9 @@ class Branch(nn.Module):
         """Returns what the layer reads."""
         return self.norm(states) if self.norm_first else states
 
-    def leave(self, states: Tensor, found: Tensor) -> Tensor:
+    def leave(self, states: Tensor, output: Tensor) -> Tensor:
         """Returns the states with the layer's output added."""
-        states = states + dropout(found, self.dropout, self.training)
+        states = states + dropout(output, self.dropout, self.training)
         return states if self.norm_first else self.norm(states)
 
 

@@ -31,7 +31,7 @@ class Grid:
 
     @classmethod
     def of(cls, explained: Integers, read: Integers) -> Grid:
-        """Returns the grid of sentences with so many words to explain and to read."""
+        """Returns the grid of sentences with these numbers of words to explain and to read."""
         filled = (explained > 0) & (read > 0)
         return cls(np.where(filled, explained, 0), np.where(filled, read, 0))
 

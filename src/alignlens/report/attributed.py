@@ -100,7 +100,7 @@ class Asked:
 def read_asked(results: Results, dataset: ScoredDataset) -> list[Asked]:
     """Returns the first seed of every model in both directions, forced before free; what is missing is left out."""
     texts: dict[tuple[Path, ...], Text] = {}
-    found = []
+    attributions = []
     for decoding in (FORCED, FREE):
         runs: dict[str, AttributedModel] = {}
         for run in results.runs(dataset.name, decoding=decoding):
@@ -113,8 +113,8 @@ def read_asked(results: Results, dataset: ScoredDataset) -> list[Asked]:
                     continue
                 if paths not in texts:
                     texts[paths] = _read_text(paths, decoding, turned=bool(reverse) and decoding == FORCED)
-                found.append(Asked(run, direction, bool(reverse), texts[paths], _fitting(folder, texts[paths])))
-    return found
+                attributions.append(Asked(run, direction, bool(reverse), texts[paths], _fitting(folder, texts[paths])))
+    return attributions
 
 
 def _paths(manifest: Manifest, run: AttributedModel, direction: str, reverse: bool) -> tuple[Path, ...] | None:

@@ -38,7 +38,7 @@ PAGE, CHUNKS = "index.html", "data"
 #: Scores, about a byte each in the page, up to which everything is one file, datasets together. The demo has 110,000
 #: of a sentence.
 ONE_FILE = 8_000_000
-#: If not even so many sentences of every dataset fit into one file, scores are files of their own.
+#: If fewer sentences of every dataset than this fit into one file, scores are files of their own.
 LEAST = 50
 #: The same for these files together, and the most sentences of a dataset.
 FOLDER, MOST = 200_000_000, 1000
@@ -67,11 +67,11 @@ def write_browser(folder: Path, title: str, report: str, sets: Sequence[BrowserS
     """Writes the page, and the scores beside it if they are too many for one file."""
     counts, one_file = shown_counts([each.costs() for each in sets])
     embedded: list[tuple[int, str]] = []
-    with atomic_directory(folder, KIND) as made:
+    with atomic_directory(folder, KIND) as new_folder:
         contents: list[dict[str, Any]] = []
         number = 0
         if not one_file:
-            (made / CHUNKS).mkdir()
+            (new_folder / CHUNKS).mkdir()
         for each, count in zip(sets, counts, strict=True):
             numbers = sorted(each.order[:count])
             contents.append(set_data(each, numbers, number))
@@ -81,9 +81,9 @@ def write_browser(folder: Path, title: str, report: str, sets: Sequence[BrowserS
                 if one_file:
                     embedded.append((number, packed))
                 else:
-                    (made / CHUNKS / f"{number}.js").write_text(f'alignlensChunk({number},"{packed}");\n')
+                    (new_folder / CHUNKS / f"{number}.js").write_text(f'alignlensChunk({number},"{packed}");\n')
                 number += 1
-        write_text(made / PAGE, browser_page(title, report, contents, embedded, one_file))
+        write_text(new_folder / PAGE, browser_page(title, report, contents, embedded, one_file))
 
 
 def browser_page(
@@ -172,9 +172,9 @@ def set_data(shown: BrowserSet, numbers: Sequence[int], first: int = 0) -> dict[
 def _start(shown: BrowserSet, direction: str) -> list[dict[str, str]]:
     """Returns the two panels at the start: the best method of all models, and the attention of the same model."""
     ranked = [
-        (found[2].aer, asked, found[0], found[1])
+        (choice[2].aer, asked, choice[0], choice[1])
         for asked in shown.asked
-        if asked.direction == direction and asked.text.decoding == FORCED and (found := best_method(asked)) is not None
+        if asked.direction == direction and asked.text.decoding == FORCED and (choice := best_method(asked)) is not None
     ]
     best = min(ranked, key=lambda entry: entry[0], default=None)
     panels = []
@@ -194,8 +194,8 @@ def _model_data(asked: Asked, text: int, first: int) -> dict[str, Any]:
     parsed = [parse(method) for method in methods]
     facets: dict[str, set[str]] = {}
     for name in dict.fromkeys(method.name for method in parsed):
-        mine = [method.parameters for method in parsed if method.name == name]
-        facets[name] = {key for key in mine[0] if len({written(values[key]) for values in mine}) > 1}
+        settings = [method.parameters for method in parsed if method.name == name]
+        facets[name] = {key for key in settings[0] if len({written(values[key]) for values in settings}) > 1}
     return {
         "who": asked.run.model,
         "decoding": asked.text.decoding,
@@ -255,7 +255,7 @@ def _words_data(test_set: TestSet, numbers: Sequence[int]) -> list[dict[str, Any
 def _aligned(test_set: TestSet, number: int) -> dict[str, Any]:
     links = [set(alignment[number]) for alignment in test_set.systems.values()]
     cells = sorted(set().union(*links))
-    return {"cells": _flat(cells), "has": [_bits([cell in found for cell in cells]) for found in links]}
+    return {"cells": _flat(cells), "has": [_bits([cell in linked for cell in cells]) for linked in links]}
 
 
 def _rate(aer: float) -> float | None:

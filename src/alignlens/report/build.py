@@ -11,7 +11,7 @@ from alignlens.report import method_tables, model_tables, tables
 from alignlens.report.collect import failures_of, prepared_datasets, read_jobs, read_records
 from alignlens.report.methods import read_compared
 from alignlens.report.models import expected_models, read_curve, read_models, read_samples
-from alignlens.report.studies import claims_told, read_study, relative_link, study_tables, summary_files
+from alignlens.report.studies import read_study, relative_link, study_tables, summary_files, verdicts_in_words
 from alignlens.results.paths import ALIGNER_METRICS
 from alignlens.results.reader import read_results
 from alignlens.results.scores import AlignerId
@@ -54,7 +54,7 @@ class Found:
         return self.results.aligners
 
     def is_empty(self) -> bool:
-        """Tells whether there is nothing to show."""
+        """Returns whether there is nothing to show."""
         shown = (self.scored, self.models, self.studies, self.expected, self.expected_models)
         return not any(shown) and not prepared_datasets(self.manifest)
 
@@ -74,27 +74,29 @@ def read_report(manifest: Manifest) -> Found:
     )
 
 
-def printed(found: Found, page: Path) -> Iterator[str]:
+def printed(results: Found, page: Path) -> Iterator[str]:
     """Yields the tables that matter most, which fit on a screen, and where the rest is."""
-    for dataset in tables.datasets_of(found.scored, found.expected):
-        yield markdown(tables.summary_table(dataset, found.scored, found.expected, found.failures))
-    looked_at = next((shown for study in found.studies if (shown := study_tables(study))), [])
+    for dataset in tables.datasets_of(results.scored, results.expected):
+        yield markdown(tables.summary_table(dataset, results.scored, results.expected, results.failures))
+    looked_at = next((shown for study in results.studies if (shown := study_tables(study))), [])
     yield from map(markdown, looked_at)
-    for dataset in model_tables.model_datasets(found.models, found.expected_models) if not looked_at else ():
-        narrow = model_tables.models_table(dataset, found.models, found.expected_models, found.failures, narrow=True)
+    for dataset in model_tables.model_datasets(results.models, results.expected_models) if not looked_at else ():
+        narrow = model_tables.models_table(
+            dataset, results.models, results.expected_models, results.failures, narrow=True
+        )
         yield markdown(narrow)
-    for study in found.studies:
-        yield f"{study.name}: {claims_told(study)}: {study.page}"
+    for study in results.studies:
+        yield f"{study.name}: {verdicts_in_words(study)}: {study.page}"
     for name, what in (("methods", "All methods of all models"), ("models", "All models, BLEU")):
-        table = found.manifest.root / "report" / f"{name}.md"
+        table = results.manifest.root / "report" / f"{name}.md"
         if looked_at and table.is_file():
             yield f"{what}: {table}"
-    if found.failures:
-        yield f"Did not end well: {', '.join(failure.name for failure in found.failures)}."
-    yield f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {found.manifest.root}"
+    if results.failures:
+        yield f"Did not end well: {', '.join(failure.name for failure in results.failures)}."
+    yield f"Report: {page}" if page.is_file() else f"No report yet: alignlens report --results {results.manifest.root}"
 
 
-def write_report(found: Found, out: Path, page: Path, browser: Path, title: str, heatmaps: int) -> None:
+def write_report(results: Found, out: Path, page: Path, browser: Path, title: str, heatmaps: int) -> None:
     """Writes tables and figures to ``out``, the page, and the folder of the browser of sentences."""
     from alignlens.display.pages import tables_page
     from alignlens.report.browser import PAGE, write_browser
@@ -102,46 +104,47 @@ def write_report(found: Found, out: Path, page: Path, browser: Path, title: str,
     from alignlens.report.provenance import read_preparation
     from alignlens.report.sentences import read_sets
 
-    manifest, scored, models = found.manifest, found.scored, found.models
-    jobs = read_jobs(manifest, found.records)
-    datasets = tables.datasets_of(scored, found.expected)
+    manifest, scored, models = results.manifest, results.scored, results.models
+    jobs = read_jobs(manifest, results.records)
+    datasets = tables.datasets_of(scored, results.expected)
 
-    shown = _result_tables(datasets, found)
+    shown = _result_tables(datasets, results)
     _write_tables(out / "aer", shown, tables.long_form(scored, jobs), tables_page(title, shown))
     _write_runtime(out, manifest.root, tables.runtime_tables(jobs))
     _write_frame(out / "runtime.csv", tables.runtime_form(jobs))
 
-    trained_on = model_tables.model_datasets(models, found.expected_models)
+    trained_on = model_tables.model_datasets(models, results.expected_models)
     if trained_on:
         shown = [
-            model_tables.models_table(dataset, models, found.expected_models, found.failures) for dataset in trained_on
+            model_tables.models_table(dataset, models, results.expected_models, results.failures)
+            for dataset in trained_on
         ]
         _write_tables(out / "models", shown, model_tables.models_form(models), tables_page(title, shown))
 
-    compared = read_compared(manifest, found.results)
+    compared = read_compared(manifest, results.results)
     methods = [method_tables.methods_table(dataset, compared, scored) for dataset in compared.datasets]
     if methods:
         form = method_tables.methods_form(compared, scored)
         _write_tables(out / "methods", methods, form, tables_page(title, methods))
 
-    sets = read_sets(found.results)
+    sets = read_sets(results.results)
     write_browser(browser, title, relative_link(page, browser / PAGE), sets)
     contents = Contents(
         title=title,
         preset=manifest.root.resolve().name,
         scored=scored,
-        expected=found.expected,
+        expected=results.expected,
         models=models,
-        expected_models=found.expected_models,
-        failures=found.failures,
-        records=found.records,
+        expected_models=results.expected_models,
+        failures=results.failures,
+        records=results.records,
         jobs=jobs,
         pictures={each.test_set.dataset: _write_heatmaps(out, each, heatmaps) for each in sets},
         curves={dataset: _write_curves(out, manifest, dataset, models) for dataset in trained_on},
         samples={dataset: read_samples(manifest, models, dataset, _SAMPLES) for dataset in trained_on},
         preparations=read_preparation(manifest),
         methods=methods,
-        studies=found.studies,
+        studies=results.studies,
         browser=relative_link(browser / PAGE, page) if sets else "",
         page=page,
     )
@@ -161,13 +164,13 @@ def _write_frame(path: Path, frame: pd.DataFrame) -> None:
         frame.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def _result_tables(datasets: Sequence[str], found: Found) -> list[Table]:
+def _result_tables(datasets: Sequence[str], results: Found) -> list[Table]:
     return [
         table
         for dataset in datasets
         for table in (
-            tables.aer_table(dataset, found.scored, found.expected, found.failures),
-            tables.detail_table(dataset, found.scored),
+            tables.aer_table(dataset, results.scored, results.expected, results.failures),
+            tables.detail_table(dataset, results.scored),
         )
     ]
 

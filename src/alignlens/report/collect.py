@@ -32,7 +32,7 @@ _NOT_MEASURED = ("", "NA", "-")
 
 @dataclass(frozen=True)
 class Job:
-    """What one job cost; None where nobody measured it."""
+    """What one job cost; None where it was not measured."""
 
     rule: str
     job: str
@@ -41,9 +41,9 @@ class Job:
     measured_by: str
 
     def names(self, *parts: str) -> bool:
-        """Tells whether the job's path has all these parts."""
-        mine = self.job.replace(".", "/").split("/")
-        return all(part in mine for part in parts)
+        """Returns whether the job's path has all these parts."""
+        own_parts = self.job.replace(".", "/").split("/")
+        return all(part in own_parts for part in parts)
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,13 @@ def read_jobs(manifest: Manifest, records: Iterable[RunRecord]) -> list[Job]:
     jobs = [_read_benchmark(path, name) for path, name in found_files if manifest.has_job(name)]
     if jobs:
         return jobs
-    found = {}
+    by_name = {}
     for record in records:
         name = record.journal.relative_to(results).as_posix().removesuffix(SUFFIX)
         latest = record.latest
         if "seconds" in latest:
-            found[name] = Job(record.experiment, name, latest["seconds"], latest.get("peak_memory_mb"), "journal")
-    return [found[name] for name in sorted(found)]
+            by_name[name] = Job(record.experiment, name, latest["seconds"], latest.get("peak_memory_mb"), "journal")
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _read_benchmark(path: Path, name: Path) -> Job:
@@ -131,10 +131,10 @@ def _read_benchmark(path: Path, name: Path) -> Job:
         )
 
 
-def _mean(found: Iterable[str | None]) -> float | None:
+def _mean(texts: Iterable[str | None]) -> float | None:
     """Returns the mean of what was measured; jobs of a moment leave NA, a dash, or zero memory."""
     numbers = []
-    for text in found:
+    for text in texts:
         if text is None or text in _NOT_MEASURED:
             continue
         number = float(text)
@@ -163,7 +163,7 @@ def read_records(manifest: Manifest) -> list[RunRecord]:
 
 def failures_of(results: Path, records: Iterable[RunRecord]) -> list[Failure]:
     """Returns the runs that failed or were killed, with the last lines of their logs."""
-    found = []
+    failures = []
     for record in records:
         status = KILLED if record.end is None and not is_alive(record) else record.status
         if status in (FAILED, KILLED):
@@ -171,8 +171,8 @@ def failures_of(results: Path, records: Iterable[RunRecord]) -> list[Failure]:
             tail = _last_lines(log) if log else ""
             shown = log.relative_to(results).as_posix() if log else ""
             error = record.error or "the process ended without an error message"
-            found.append(Failure(record.name, status, error, record.identity, shown, tail))
-    return found
+            failures.append(Failure(record.name, status, error, record.identity, shown, tail))
+    return failures
 
 
 def _last_lines(log: Path) -> str:

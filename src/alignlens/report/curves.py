@@ -32,10 +32,10 @@ def draw_curves(curves: Sequence[Curve], caption: str) -> Drawing:
         figure = sheet(_PANEL_INCHES[0] * len(measures), _PANEL_INCHES[1] * len(directions) + 0.8)
         grid = figure.subplots(len(directions), len(measures), squeeze=False, sharex=True, sharey="col")
         for row, direction in enumerate(directions):
-            mine = [curve for curve in curves if curve.id.direction == direction]
+            of_direction = [curve for curve in curves if curve.id.direction == direction]
             for column, measure in enumerate(measures):
                 axes = grid[row][column]
-                _draw_panel(axes, mine, measure, models)
+                _draw_panel(axes, of_direction, measure, models)
                 axes.set_title(f"{direction}: {_NAMES[measure]}", loc="left", fontweight="bold")
                 if row == len(directions) - 1:
                     axes.set_xlabel("updates")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alignlens import __version__
 from alignlens.display.pages import Picture, embedded_figures, page
 from alignlens.io.atomic import write_text
-from alignlens.report.studies import claims_told, relative_link
+from alignlens.report.studies import relative_link, verdicts_in_words
 from alignlens.studies.claims import VERDICTS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _study(study: StudySummary, front: Path) -> dict[str, Any]:
     return {
         "title": study.title,
         "lead": study.lead,
-        "told": claims_told(study),
+        "verdicts": verdicts_in_words(study),
         "bar": [
             {"verdict": verdict, "count": count, "share": round(100 * count / total, 2)}
             for verdict, count in study.claims.items()

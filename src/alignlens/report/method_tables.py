@@ -76,7 +76,7 @@ def methods_table(dataset: ScoredDataset, compared: Compared, scored: Sequence[S
 
 
 def _method_lines(dataset: ScoredDataset, compared: Compared) -> list[_Line]:
-    protocol = compared.found.protocol
+    protocol = compared.results.protocol
     usual = plain(protocol.sigma, protocol.samples)
     lines = []
     for model, architecture in compared.models(dataset.name).items():
@@ -118,7 +118,7 @@ def _of_aligner(row: Score) -> _Quality:
 
 def _lowest(qualities: Iterable[_Quality]) -> float:
     """Returns the lowest error rate as it is printed, or nan."""
-    return min((round(found.aer.mean, 1) for found in qualities if found.aer.known), default=math.nan)
+    return min((round(quality.aer.mean, 1) for quality in qualities if quality.aer.known), default=math.nan)
 
 
 def _quality_cells(quality: _Quality | None, best: float) -> list[Cell]:
@@ -149,14 +149,14 @@ def _cost_cells(costs: Sequence[MethodCost] | None) -> list[Cell]:
     if not costs:
         return [Cell("not measured", muted=True), _NONE]
     seconds = fmean(cost.seconds for cost in costs)
-    told = "; ".join(
-        f"{cost.direction}: {cost.seconds:.2f}, of the processor {cost.cpu_seconds:.2f} ({cost.sentences} sentences)"
+    detail = "; ".join(
+        f"{cost.direction}: {cost.seconds:.2f}, CPU time {cost.cpu_seconds:.2f} ({cost.sentences} sentences)"
         for cost in costs
     )
     forward, backward = (fmean(getattr(cost, f"{way}_passes") for cost in costs) for way in ("forward", "backward"))
     passes = f"{_short(forward)} F" + (f" + {_short(backward)} B" if backward else "")
     return [
-        Cell(f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.1f}", seconds, detail=told),
+        Cell(f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.1f}", seconds, detail=detail),
         Cell(passes, forward + backward),
     ]
 
@@ -166,17 +166,17 @@ def _short(passes: float) -> str:
 
 
 def _notes(dataset: ScoredDataset, compared: Compared, lines: Sequence[_Line]) -> list[str]:
-    protocol = compared.found.protocol
+    protocol = compared.results.protocol
     notes = [
         "AER, precision (P) and recall (R) are in percent; P, R and the number of links belong to the AER before them. "
         "The lowest AER of each column is bold."
     ]
-    if compared.found.intervals:
-        notes.append(f"±: half width of the {'; '.join(compared.found.intervals)}.")
-    if any(found.aer.seeds > 1 for line in lines for found in line.qualities.values()):
+    if compared.results.intervals:
+        notes.append(f"±: half width of the {'; '.join(compared.results.intervals)}.")
+    if any(quality.aer.seeds > 1 for line in lines for quality in line.qualities.values()):
         notes.append("Means over model and noise seeds; in brackets the standard deviation of the AER over them.")
     notes.append(
-        f"Links of models are read off by {DING}; {BIDIR} is {GROW_DIAG_FINAL}, also of aligners. Smoothed methods "
+        f"Links of models are extracted by {DING}; {BIDIR} is {GROW_DIAG_FINAL}, for aligners too. Smoothed methods "
         f"have {protocol.samples} copies with σ = {protocol.sigma:g} unless their name says otherwise."
     )
     if costs := [cost for cost in compared.costs if cost.dataset == dataset.name]:
@@ -188,11 +188,11 @@ def _how_measured(costs: Sequence[MethodCost]) -> str:
     counts = sorted({cost.sentences for cost in costs})
     threads = sorted({cost.threads for cost in costs})
     sentences = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
-    told = "one thread" if threads == [1] else f"{' or '.join(map(str, threads))} threads"
+    on_threads = "one thread" if threads == [1] else f"{' or '.join(map(str, threads))} threads"
     return (
-        "Seconds per 100 sentences and passes (F forward, B backward, counted while it ran) are those of each method "
-        f"alone, on {told}, after a warm-up, with the first seed and {sentences} evenly spaced test sentences, mean of "
-        "the directions. Other jobs may have run beside; a pointer resting on the seconds shows those of the processor."
+        "Seconds per 100 sentences and passes (F forward, B backward, counted during the run) are those of each method "
+        f"alone, on {on_threads}, after a warm-up, with the first seed and {sentences} evenly spaced test sentences, "
+        "averaged over directions. Other jobs may have run at the same time; point at the seconds to see the CPU time."
     )
 
 

@@ -44,13 +44,13 @@ class MethodCost:
 class Compared:
     """What there is to compare; methods that differ in the seed of their noise are one."""
 
-    found: Results
+    results: Results
     costs: tuple[MethodCost, ...] = ()
 
     @property
     def datasets(self) -> list[ScoredDataset]:
         """Returns the datasets on which models were asked with the reference."""
-        return [dataset for dataset in self.found.datasets if self.models(dataset.name)]
+        return [dataset for dataset in self.results.datasets if self.models(dataset.name)]
 
     def models(self, dataset: str) -> dict[str, str]:
         """Returns the architecture of every model of a dataset."""
@@ -58,12 +58,12 @@ class Compared:
 
     def runs(self, dataset: str, model: str | None = None) -> list[AttributedModel]:
         """Returns the seeds of a dataset's models, or of one of them."""
-        runs = self.found.runs(dataset, decoding=FORCED)
+        runs = self.results.runs(dataset, decoding=FORCED)
         return [run for run in runs if model in (None, run.model)]
 
     def methods(self, dataset: str, model: str) -> list[str]:
         """Returns the methods to compare: those of the registry with the noise of the tables, and all with a cost."""
-        protocol = self.found.protocol
+        protocol = self.results.protocol
         scored = {method for run in self.runs(dataset, model) for method in run.methods()}
         shown = scored & set(plain(protocol.sigma, protocol.samples))
         timed = {cost.method for cost in self.costs if (cost.dataset, cost.model) == (dataset, model)}
@@ -74,15 +74,15 @@ class Compared:
         return [score for run in self.runs(dataset, model) for score in run.find(method, links, DING)]
 
     def costs_of(self, dataset: str, model: str, method: str) -> list[MethodCost]:
-        """Returns what a method costs, by direction; nothing if nobody measured."""
+        """Returns what a method costs, by direction; nothing if it was not measured."""
         wanted = (dataset, model, method)
         return [cost for cost in self.costs if (cost.dataset, cost.model, cost.method) == wanted]
 
 
-def read_compared(manifest: Manifest, found: Results) -> Compared:
+def read_compared(manifest: Manifest, results: Results) -> Compared:
     """Returns scores with the costs of a manifest; what is not there is missing, what is damaged an InputError."""
     costs = [cost for path, names in manifest.find(METHOD_COST) for cost in read_costs(path, names)]
-    return Compared(found, tuple(costs))
+    return Compared(results, tuple(costs))
 
 
 def read_costs(path: Path, names: Mapping[str, str]) -> list[MethodCost]:

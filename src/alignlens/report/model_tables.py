@@ -32,12 +32,12 @@ class Column:
     scale: float = 1.0
     spread: bool = True
     training: bool = False
-    """Whether it is about the training, which nobody knows of a model from elsewhere."""
+    """Whether it is about the training, which is unknown for a model from elsewhere."""
 
     def values(self, seeds: Sequence[ModelCard]) -> list[float]:
         """Returns what was measured, one value per seed."""
-        found = (float(getattr(item, self.field)) * self.scale for item in seeds)
-        return [value for value in found if not math.isnan(value)]
+        numbers = (float(getattr(item, self.field)) * self.scale for item in seeds)
+        return [value for value in numbers if not math.isnan(value)]
 
     def printed(self, value: float) -> str:
         """Returns a value as it stands in the table."""
@@ -77,7 +77,9 @@ def models_table(
     columns = [column for column in _COLUMNS if not narrow or column.name in _NARROW]
     groups = _groups(dataset, models, expected)
     if narrow:
-        tried = {group: found for group, found in groups.items() if not found[1] or any(map(_is_tried, found[1]))}
+        tried = {
+            group: members for group, members in groups.items() if not members[1] or any(map(_is_tried, members[1]))
+        }
         groups = tried or groups
     best = {column.name: _best(column, groups) for column in columns if column.better}
     rows = []
@@ -101,7 +103,7 @@ def models_table(
 
 
 def models_form(models: Sequence[ModelCard]) -> pd.DataFrame:
-    """Returns one record per dataset, direction, model and seed; an empty field where nobody measured."""
+    """Returns one record per dataset, direction, model and seed; an empty field where it was not measured."""
     import pandas as pd
 
     fields = [
@@ -122,8 +124,8 @@ def best_translator(dataset: str, direction: str, models: Sequence[ModelCard]) -
     column = next(column for column in _COLUMNS if column.field == "bleu")
     scored = {
         model: fmean(values)
-        for (found, model), (_, trained) in _groups(dataset, models, ()).items()
-        if found == direction and (values := column.values(trained))
+        for (of_direction, model), (_, trained) in _groups(dataset, models, ()).items()
+        if of_direction == direction and (values := column.values(trained))
     }
     return max(scored.items(), key=lambda entry: entry[1], default=None)
 
@@ -150,8 +152,10 @@ def _is_tried(item: ModelCard) -> bool:
 def _best(column: Column, groups: dict[Group, tuple[list[ModelId], list[ModelCard]]]) -> dict[str, str]:
     """Returns the best printed mean of every direction in which there is something to compare."""
     best = {}
-    for direction in {found for found, _ in groups}:
-        rows = [column.values(trained) for (found, _), (_, trained) in groups.items() if found == direction]
+    for direction in {of_direction for of_direction, _ in groups}:
+        rows = [
+            column.values(trained) for (of_direction, _), (_, trained) in groups.items() if of_direction == direction
+        ]
         means = [fmean(values) * column.better for values in rows if values]
         if len(means) > 1:
             best[direction] = column.printed(max(means) * column.better)
@@ -183,7 +187,7 @@ def _notes(models: Sequence[ModelCard], narrow: bool) -> list[str]:
     if not narrow:
         notes.append("Dev loss is that of the best checkpoint, in nats per piece; seconds include validation.")
     if any(item.imported for item in models):
-        notes.append("– stands for the training of models from elsewhere, which were not trained here.")
+        notes.append("– means that a model from elsewhere was not trained here.")
     if len({item.id.seed for item in models}) > 1:
         notes.append("± is the standard deviation over seeds.")
     notes += [f"BLEU by sacreBLEU: {text}" for text in dict.fromkeys(item.signature for item in models) if text]

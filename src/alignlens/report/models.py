@@ -49,7 +49,7 @@ class ModelId:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """One model and what is known about it; nan where nobody measured."""
+    """One model and what is known about it; nan where it was not measured."""
 
     id: ModelId
     architecture: str
@@ -92,9 +92,9 @@ class Sample:
 def read_models(manifest: Manifest, records: Iterable[RunRecord]) -> list[ModelCard]:
     """Returns the models of a manifest, by dataset, direction (its own first), name and seed."""
     journals = {record.journal: record for record in records}
-    found = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
+    cards = [_read_model(manifest, folder, _id_of(folder, names), journals) for folder, names in manifest.find(TRAINED)]
     return sorted(
-        found, key=lambda item: (item.id.dataset, _is_reverse(manifest, item.id.dataset, item.id.direction), item.id)
+        cards, key=lambda item: (item.id.dataset, _is_reverse(manifest, item.id.dataset, item.id.direction), item.id)
     )
 
 
@@ -142,7 +142,7 @@ def _read_model(manifest: Manifest, folder: Path, name: ModelId, journals: dict[
 
 
 def _read_bleu(path: Path | None) -> tuple[float, str]:
-    """Returns BLEU and its signature; nan where nobody measured it."""
+    """Returns BLEU and its signature; nan where it was not measured."""
     if path is None:
         return math.nan, ""
     content = read_json(path, _BLEU_AGAIN)
@@ -152,7 +152,7 @@ def _read_bleu(path: Path | None) -> tuple[float, str]:
 
 
 def _read_forced(path: Path | None) -> tuple[float, float]:
-    """Returns accuracy and perplexity of forced decoding; nan where nobody measured them."""
+    """Returns accuracy and perplexity of forced decoding; nan where they were not measured."""
     if path is None:
         return math.nan, math.nan
     content = read_json(path, _FORCE_AGAIN)
@@ -200,11 +200,11 @@ def read_samples(manifest: Manifest, models: Sequence[ModelCard], dataset: str, 
     Of several seeds the first is shown.
     """
     samples = []
-    mine = [item.id for item in models if item.id.dataset == dataset]
-    for direction in dict.fromkeys(name.direction for name in mine):
+    own = [item.id for item in models if item.id.dataset == dataset]
+    for direction in dict.fromkeys(name.direction for name in own):
         sides = _sides(manifest, dataset, direction)
         paths: dict[str, Path] = {}
-        for name in mine:
+        for name in own:
             path = manifest.path(TRANSLATION, **asdict(name))
             if name.direction == direction and path is not None:
                 paths.setdefault(name.model, path)
@@ -221,8 +221,8 @@ def read_samples(manifest: Manifest, models: Sequence[ModelCard], dataset: str, 
 def _sides(manifest: Manifest, dataset: str, direction: str) -> list[Path]:
     """Returns the test text that models of a direction read, and the one they should write, as far as it is there."""
     sides = ("target", "source") if _is_reverse(manifest, dataset, direction) else ("source", "target")
-    found = (manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in sides)
-    return [path for path in found if path is not None]
+    paths = (manifest.path(TEXT, dataset=dataset, split=TEST, side=side) for side in sides)
+    return [path for path in paths if path is not None]
 
 
 def _is_reverse(manifest: Manifest, dataset: str, direction: str) -> bool:

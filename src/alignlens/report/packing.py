@@ -94,10 +94,10 @@ def quantised(matrices: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArr
 
 def _quantised(matrices: Sequence[Matrix]) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """Returns the same of matrices of many shapes, one after the other."""
-    found = [quantised(matrix[None]) for matrix in matrices]
-    if not found:
+    parts = [quantised(matrix[None]) for matrix in matrices]
+    if not parts:
         return np.empty((0, 2), dtype="<f4"), np.empty(0, dtype=np.uint8)
-    return np.concatenate([scale for scale, _ in found]), np.concatenate([levels.ravel() for _, levels in found])
+    return np.concatenate([scale for scale, _ in parts]), np.concatenate([levels.ravel() for _, levels in parts])
 
 
 def _shares(matrices: Sequence[Matrix], prefixes: Sequence[Matrix]) -> NDArray[np.uint8]:

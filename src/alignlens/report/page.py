@@ -81,7 +81,7 @@ def report_page(contents: Contents) -> str:
         methods=[html(table) for table in contents.methods],
         studies=studies_part(contents.studies, contents.page),
         browser=contents.browser,
-        heatmaps=embedded_figures([each for found in contents.pictures.values() for each in found], "Heatmap"),
+        heatmaps=embedded_figures([each for pictures in contents.pictures.values() for each in pictures], "Heatmap"),
         runtime=[html(table) for table in tables.runtime_tables(contents.jobs)],
         preparation=[html(table) for table in preparation],
         provenance=[

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from alignlens.tracking.records import RunRecord
 
 _LIBRARIES = ("snakemake", "numpy", "sil-thot", "sentencepiece", "mlflow", "torch")
-_TOLD = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
+_FACTS = ("kind", "pair", "licence", "origin", "cite", "lowercase", "tokenise")
 
 
-def date_of(found: Sequence[ScoredAligner | ModelCard]) -> str:
+def date_of(items: Sequence[ScoredAligner | ModelCard]) -> str:
     """Returns when the newest result was written: the page does not change because it is made again."""
-    if not found:
+    if not items:
         return "no scores yet"
-    newest = max(item.changed for item in found)
+    newest = max(item.changed for item in items)
     return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -47,9 +47,9 @@ def facts(
     versions = {record.version for record in records} | {__version__}
     commits = {record.commit for record in records if record.commit}
     seeds = {f"{name} {value}" for record in records for name, value in record.params.items() if "seed" in name.lower()}
-    libraries = [f"{name} {found}" for name in _LIBRARIES if (found := _installed(name))]
+    libraries = [f"{name} {installed}" for name in _LIBRARIES if (installed := _installed(name))]
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    told = [
+    pairs = [
         ("preset", preset),
         ("newest result", date_of([*scored, *models])),
         ("intervals", "; ".join(sorted(intervals)) or "not recorded"),
@@ -58,7 +58,7 @@ def facts(
         ("libraries", ", ".join([f"Python {platform.python_version()}", *libraries])),
         ("machine", f"{machine} (where this page was made)"),
     ]
-    return [(name, text) for name, text in told if text]
+    return [(name, text) for name, text in pairs if text]
 
 
 def _installed(name: str) -> str | None:
@@ -70,12 +70,12 @@ def _installed(name: str) -> str | None:
 
 def read_preparation(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """Returns the preparation reports by dataset."""
-    found = {}
+    prepared = {}
     for path, names in manifest.find(PREPARED):
-        found[names["dataset"]] = content = read_json(path, PREPARE_AGAIN)
+        prepared[names["dataset"]] = content = read_json(path, PREPARE_AGAIN)
         with taking(path, PREPARE_AGAIN):
             _check_report(content)
-    return found
+    return prepared
 
 
 def _check_report(content: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ def _check_report(content: dict[str, Any]) -> None:
     files = values.mapping(content, "files") if "files" in content else {}
     for name in files:
         values.text(files, name)
-    for key in _TOLD:
+    for key in _FACTS:
         if key in content and not isinstance(content[key], bool | str):
             values.texts(content, key)
 
@@ -131,10 +131,10 @@ def _count(value: int | None) -> Cell:
 
 def origin_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Returns licence, origin and the like of a dataset as pairs of name and text."""
-    return [(name, _told(report[name])) for name in _TOLD if report.get(name) not in (None, "", [])]
+    return [(name, _as_text(report[name])) for name in _FACTS if report.get(name) not in (None, "", [])]
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " – ".join(map(str, value)) if isinstance(value, list) else str(value)

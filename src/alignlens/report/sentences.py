@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def read_sets(results: Results) -> list[BrowserSet]:
     """Returns the datasets with text, gold links, and a model or an aligner."""
-    found = []
+    sets = []
     for dataset in results.datasets:
         scored = [run for run in results.aligners if run.id.dataset == dataset.name]
         test_set = read_test_set(results.manifest, dataset.name, scored)
@@ -25,5 +25,5 @@ def read_sets(results: Results) -> list[BrowserSet]:
         systems = best_systems(test_set, scored, asked)
         if systems or asked:
             order = instructive(test_set, [system.links for system in systems])
-            found.append(BrowserSet(test_set, scored, asked, systems, order, dataset.pair))
-    return found
+            sets.append(BrowserSet(test_set, scored, asked, systems, order, dataset.pair))
+    return sets

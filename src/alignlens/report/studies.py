@@ -1,4 +1,4 @@
-"""What the report shows of the studies of a results folder: what became of the claims, and error rates in short."""
+"""What the report shows of studies: the verdicts on their claims, and short tables of error rates."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def _dataset(entry: dict[str, Any]) -> StudyDataset:
     if any(len(cells) != len(columns) for _, _, cells in rows):
         raise ValueError(f"not every row has {len(columns)} cells")
     sentences = values.whole(entry, "sentences")
-    made = StudyDataset(values.text(entry, "dataset"), values.texts(entry, "pair"), sentences, columns, rows)
+    dataset = StudyDataset(values.text(entry, "dataset"), values.texts(entry, "pair"), sentences, columns, rows)
     if "caption" not in entry:
-        return made
+        return dataset
     labels = values.texts(entry, "labels")
-    if len(labels) != len(made.labels):
-        raise ValueError(f"not {len(made.labels)} labels")
-    return replace(made, caption=values.text(entry, "caption"), labels=labels)
+    if len(labels) != len(dataset.labels):
+        raise ValueError(f"not {len(dataset.labels)} labels")
+    return replace(dataset, caption=values.text(entry, "caption"), labels=labels)
 
 
 def _error_rate(cell: dict[str, Any]) -> ErrorRate:
@@ -166,8 +166,8 @@ def _cell(cell: ErrorRate, lowest: float) -> Cell:
     )
 
 
-def claims_told(study: StudySummary) -> str:
-    """Returns what became of the claims, in one line."""
+def verdicts_in_words(study: StudySummary) -> str:
+    """Returns the verdicts on the claims in one line."""
     reproduced, missed, undecided, untested = (study.claims[verdict] for verdict in VERDICTS)
     total = reproduced + missed + undecided + untested
     return (
@@ -181,7 +181,7 @@ def studies_part(studies: Sequence[StudySummary], page: Path) -> list[dict[str, 
         {
             "name": study.name,
             "title": study.title,
-            "told": f"{claims_told(study)}.",
+            "verdicts": f"{verdicts_in_words(study)}.",
             "tables": [html(table) for table in study_tables(study)],
             "link": relative_link(study.page, page),
         }

@@ -39,9 +39,9 @@ class System:
         """Returns the scores behind the links (target word, source word), the largest 1; None of an aligner."""
         if self.asked is None:
             return None
-        found = self.asked.scores_of_words(self.method, sentence).clip(min=0)
-        largest = found.max(initial=0.0)
-        return found / largest if largest > 0 else found
+        scores = self.asked.scores_of_words(self.method, sentence).clip(min=0)
+        largest = scores.max(initial=0.0)
+        return scores / largest if largest > 0 else scores
 
 
 def best_method(asked: Asked) -> tuple[str, str, Score] | None:
@@ -60,14 +60,14 @@ def best_models(asked: Sequence[Asked]) -> list[System]:
     """Returns the best method of each architecture, given the reference in the direction of the dataset."""
     best: dict[str, tuple[float, System]] = {}
     for each in asked:
-        if each.reverse or each.text.decoding != FORCED or (found := best_method(each)) is None:
+        if each.reverse or each.text.decoding != FORCED or (choice := best_method(each)) is None:
             continue
-        method, extraction, score = found
+        method, extraction, score = choice
         architecture = each.run.architecture
         if architecture not in best or score.aer < best[architecture][0]:
             title = f"{ARCHITECTURES.get(architecture, each.run.model)}\n{method}"
             best[architecture] = score.aer, System(title, each.links(method, extraction), each, method)
-    return [system for _, system in sorted(best.values(), key=lambda found: found[0])]
+    return [system for _, system in sorted(best.values(), key=lambda choice: choice[0])]
 
 
 def best_aligners(test_set: TestSet, scored: Sequence[ScoredAligner]) -> list[tuple[AlignerId, str]]:
@@ -108,8 +108,8 @@ def readable(test_set: TestSet, sentences: Sequence[int], count: int) -> list[in
         k for k in sentences if test_set.source[k] and test_set.target[k]
     ]
     lengths = {k: (len(test_set.source[k]), len(test_set.target[k])) for k in filled}
-    found = [k for k in filled if all(length in _READABLE for length in lengths[k])]
-    return (found or sorted(filled, key=lambda k: sum(lengths[k])))[:count]
+    fitting = [k for k in filled if all(length in _READABLE for length in lengths[k])]
+    return (fitting or sorted(filled, key=lambda k: sum(lengths[k])))[:count]
 
 
 def disagreements(systems: Sequence[Alignment], sentences: int) -> list[float]:

@@ -53,20 +53,23 @@ def aer_table(
     failures: Sequence[Failure] = (),
 ) -> Table:
     """Returns all runs of a dataset (rows) by directions and symmetrisations (columns)."""
-    mine = {item.id: item for item in scored if item.id.dataset == dataset}
-    columns = _link_columns(list(mine.values()))
+    own = {item.id: item for item in scored if item.id.dataset == dataset}
+    columns = _link_columns(list(own.values()))
     best = {
-        links: _lowest([row.aer for item in mine.values() for row in item.rows if row.links == links])
+        links: _lowest([row.aer for item in own.values() for row in item.rows if row.links == links])
         for links in columns
     }
     rows = []
     for run, label in labels_of(dataset, scored, expected).items():
-        item = mine.get(run)
-        found = {row.links: row for row in item.rows} if item else {}
+        item = own.get(run)
+        rows_by_links = {row.links: row for row in item.rows} if item else {}
         why = "not scored" if item else reason_missing(run, failures)
-        cells = [aer_cell(found[links], best[links]) if links in found else Cell(why, muted=True) for links in columns]
+        cells = [
+            aer_cell(rows_by_links[links], best[links]) if links in rows_by_links else Cell(why, muted=True)
+            for links in columns
+        ]
         rows.append([Cell(label), *cells])
-    return Table(f"aer-{dataset}", _caption(dataset, list(mine.values())), ("aligner", *columns), rows, _notes(mine))
+    return Table(f"aer-{dataset}", _caption(dataset, list(own.values())), ("aligner", *columns), rows, _notes(own))
 
 
 def aer_cell(row: Score, best: float | None = None) -> Cell:
@@ -86,9 +89,9 @@ def aer_cell(row: Score, best: float | None = None) -> Cell:
 
 def detail_table(dataset: str, scored: Sequence[ScoredAligner]) -> Table:
     """Returns precision, recall, F1 and number of links of each run's best direction and symmetrisation."""
-    mine = [item for item in scored if item.id.dataset == dataset]
+    own = [item for item in scored if item.id.dataset == dataset]
     labels = labels_of(dataset, scored)
-    chosen = [(item, row) for item in mine for kind in (DIRECTION, SYMMETRISED) if (row := item.best(kind)) is not None]
+    chosen = [(item, row) for item in own for kind in (DIRECTION, SYMMETRISED) if (row := item.best(kind)) is not None]
     best = _lowest([row.aer for _, row in chosen])
     rows = [
         [
@@ -113,24 +116,24 @@ def summary_table(
     failures: Sequence[Failure] = (),
 ) -> Table:
     """Returns a table narrow enough for a terminal: both directions and the best symmetrisation of each run."""
-    mine = {item.id: item for item in scored if item.id.dataset == dataset}
-    directions = [row.links for row in next(iter(mine.values())).rows if row.kind == DIRECTION] if mine else []
+    own = {item.id: item for item in scored if item.id.dataset == dataset}
+    directions = [row.links for row in next(iter(own.values())).rows if row.kind == DIRECTION] if own else []
     best = {
-        links: _lowest([row.aer for item in mine.values() for row in item.rows if row.links == links])
+        links: _lowest([row.aer for item in own.values() for row in item.rows if row.links == links])
         for links in directions
     }
-    best_symmetrised = _lowest([row.aer for item in mine.values() if (row := item.best(SYMMETRISED))])
+    best_symmetrised = _lowest([row.aer for item in own.values() if (row := item.best(SYMMETRISED))])
     rows = []
     for run, label in labels_of(dataset, scored, expected).items():
-        item = mine.get(run)
+        item = own.get(run)
         why = Cell("not scored" if item else reason_missing(run, failures), muted=True)
-        found = {row.links: row for row in item.rows} if item else {}
-        cells = [aer_cell(found[links], best[links]) if links in found else why for links in directions]
+        rows_by_links = {row.links: row for row in item.rows} if item else {}
+        cells = [aer_cell(rows_by_links[links], best[links]) if links in rows_by_links else why for links in directions]
         symmetrised = item.best(SYMMETRISED) if item else None
         cells += [aer_cell(symmetrised, best_symmetrised), Cell(symmetrised.links)] if symmetrised else [why, why]
         rows.append([Cell(label), *cells])
     header = ("aligner", *directions, "best symmetrised", "by")
-    return Table(f"summary-{dataset}", _caption(dataset, list(mine.values())), header, rows, _notes(mine))
+    return Table(f"summary-{dataset}", _caption(dataset, list(own.values())), header, rows, _notes(own))
 
 
 def runtime_tables(jobs: Sequence[Job]) -> list[Table]:
@@ -142,13 +145,13 @@ def runtime_tables(jobs: Sequence[Job]) -> list[Table]:
     notes = [f"{where} A job that ended before its memory was first read shows 'not sampled'."]
     rules = []
     for rule in dict.fromkeys(job.rule for job in jobs):
-        mine = [job for job in jobs if job.rule == rule]
-        seconds = [job.seconds for job in mine if job.seconds is not None]
-        memory = [job.peak_memory_mb for job in mine if job.peak_memory_mb is not None]
+        of_rule = [job for job in jobs if job.rule == rule]
+        seconds = [job.seconds for job in of_rule if job.seconds is not None]
+        memory = [job.peak_memory_mb for job in of_rule if job.peak_memory_mb is not None]
         rules.append(
             [
                 Cell(rule),
-                Cell(str(len(mine)), len(mine)),
+                Cell(str(len(of_rule)), len(of_rule)),
                 _measured(sum(seconds) if seconds else None, ".1f"),
                 _measured(max(seconds, default=None), ".1f"),
                 _measured(max(memory, default=None), ",.0f"),
@@ -176,10 +179,10 @@ def long_form(scored: Sequence[ScoredAligner], jobs: Sequence[Job]) -> pd.DataFr
     records = []
     for item in scored:
         names = (item.id.dataset, item.id.aligner, item.id.text, item.id.size)
-        mine = [job for job in jobs if job.names(*names) and job.rule not in _NOT_A_COST]
+        own = [job for job in jobs if job.names(*names) and job.rule not in _NOT_A_COST]
         for row in item.rows:
             # A direction did not pay for the other one; a symmetrisation needed both.
-            paid = [job for job in mine if row.kind != DIRECTION or job.names(row.links)]
+            paid = [job for job in own if row.kind != DIRECTION or job.names(row.links)]
             seconds = [job.seconds for job in paid if job.seconds is not None]
             memory = [job.peak_memory_mb for job in paid if job.peak_memory_mb is not None]
             records.append(
@@ -213,7 +216,7 @@ def long_form(scored: Sequence[ScoredAligner], jobs: Sequence[Job]) -> pd.DataFr
 
 
 def runtime_form(jobs: Sequence[Job]) -> pd.DataFrame:
-    """Returns one record per job; an empty field where nobody measured."""
+    """Returns one record per job; an empty field where it was not measured."""
     import pandas as pd
 
     columns = ["rule", "job", "seconds", "peak_memory_mb", "measured_by"]

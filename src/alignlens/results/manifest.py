@@ -111,7 +111,7 @@ class Manifest:
         return [names for names in named if names is not None]
 
     def has_job(self, name: PurePath) -> bool:
-        """Tells whether a job is of this configuration, by the path of its journal or benchmark: ``stage/names...``."""
+        """Returns whether a job is of this configuration, by the path of its journal or benchmark, ``stage/names``."""
         names = (*name.parts[1:-1], name.name.partition(".")[0])
         # With fewer names it is about a text, a study or an encoder.
         return self.everything or len(names) < 3 or bool({names[:3], names[:4]} & self._runs)

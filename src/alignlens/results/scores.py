@@ -50,7 +50,7 @@ class Score:
     score_mean: float = math.nan
     """Mean of all scores before links were read off them."""
     causes: CauseScore | None = None
-    """None where the causes are unknown: text that nobody generated, the reverse direction, free decoding."""
+    """None where the causes are unknown: text that was not generated, the reverse direction, free decoding."""
 
     @property
     def half_width(self) -> float:

@@ -101,7 +101,7 @@ class Daemon:
         write_lines(self._file, [f"{pid} {process_start(pid)}" for pid in pids])
 
     def _recorded(self) -> list[tuple[int, str]]:
-        """Returns numbers and start times, the first process first; without a start time nobody is known."""
+        """Returns numbers and start times, the first process first; without a start time there is none."""
         try:
             lines = [line.split() for line in self._file.read_text(encoding="utf-8").splitlines()]
             return [(int(pid), start) for pid, start in lines]

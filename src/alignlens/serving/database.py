@@ -1,6 +1,6 @@
 """A PostgreSQL of our own: one folder, one Unix socket in it, no network.
 
-The socket is in a folder that nobody else may enter, so it needs no password.
+The socket is in a folder that no other user may enter, so it needs no password.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Database:
                 ) from None
             if subprocess.run(["test", "-x", self._home], check=False, **privileges(self._user)).returncode != 0:
                 raise ConfigError(
-                    f"{self._home}: user {self._user} cannot get there, and PostgreSQL does not run as root. "
+                    f"{self._home}: user {self._user} has no access to it, and PostgreSQL does not run as root. "
                     "Choose a --folder whose parent folders others may enter."
                 )
 

@@ -25,7 +25,7 @@ COLUMNS = (
 COMPARISON_COLUMNS = ("claim", "dataset", "column", "what", "claimed", "margin", "low", "high", "outcome")
 
 PassRule = Callable[[int, int], bool]
-"""Whether a claim holds if this many cases of so many do. The more hold, the better for the claim: always."""
+"""Whether a claim holds if ``held`` of ``total`` cases do. One more case that holds never counts against it."""
 
 
 @dataclass(frozen=True)
@@ -80,24 +80,24 @@ def verdict(rule: PassRule, outcomes: Iterable[str]) -> str:
     against the claim, so that all other ways lie between these two. What is no such rule ("between 8 and 22") is
     written as comparisons that must all hold.
     """
-    found = list(outcomes)
-    if not found:
+    cases = list(outcomes)
+    if not cases:
         return NOT_TESTABLE
-    sure, possible = found.count(HELD), len(found) - found.count(FAILED)
-    worst, best = rule(sure, len(found)), rule(possible, len(found))
+    sure, possible = cases.count(HELD), len(cases) - cases.count(FAILED)
+    worst, best = rule(sure, len(cases)), rule(possible, len(cases))
     return UNDECIDED if worst != best else REPRODUCED if worst else NOT_REPRODUCED
 
 
 def all_of(verdicts: Iterable[str]) -> str:
-    """Returns the verdict on a claim all of whose parts must be reproduced; those that nobody can test do not count."""
-    found = set(verdicts) - {NOT_TESTABLE}
-    return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in found), NOT_TESTABLE)
+    """Returns the verdict on a claim all of whose parts must be reproduced; untestable ones do not count."""
+    known = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (NOT_REPRODUCED, UNDECIDED, REPRODUCED) if name in known), NOT_TESTABLE)
 
 
 def any_of(verdicts: Iterable[str]) -> str:
     """Returns the verdict on a claim one of whose parts must be reproduced, in the same way."""
-    found = set(verdicts) - {NOT_TESTABLE}
-    return next((name for name in (REPRODUCED, UNDECIDED, NOT_REPRODUCED) if name in found), NOT_TESTABLE)
+    known = set(verdicts) - {NOT_TESTABLE}
+    return next((name for name in (REPRODUCED, UNDECIDED, NOT_REPRODUCED) if name in known), NOT_TESTABLE)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, what became of it here, and why."""
+    """A claim, its verdict here, and why."""
 
     claim: Claim
     verdict: str
@@ -131,8 +131,8 @@ class Verdict:
     def record(self) -> dict[str, Any]:
         """Returns the verdict as a row of claims.csv."""
         counts = {outcome.replace(" ", "_"): count for outcome, count in self.tally.counts().items()}
-        found = {**vars(self.claim), **vars(self), **counts, "claim": self.claim.claim}
-        return {name: {**found, "exact": self.tally.exact, "by_dataset": self.by_dataset}[name] for name in COLUMNS}
+        record = {**vars(self.claim), **vars(self), **counts, "claim": self.claim.claim}
+        return {name: {**record, "exact": self.tally.exact, "by_dataset": self.by_dataset}[name] for name in COLUMNS}
 
     def comparisons(self) -> list[dict[str, Any]]:
         """Returns rows of comparisons.csv: positive margins are on the side of the claim."""
@@ -164,7 +164,7 @@ def counted_cases(tally: Tally, rule: PassRule = every, unit: str = "cells", **m
 
 
 def outcomes(tally: Tally) -> list[str]:
-    """Returns what became of every case."""
+    """Returns the outcome of every case."""
     return [case.outcome for case in tally.cases]
 
 

@@ -84,8 +84,8 @@ class Study:
 
     def build(self, results: Results, out: Path) -> Built:
         """Writes tables and figures, and returns what they say."""
-        made: Built = import_module(self.module).build(results, out)
-        return made
+        built: Built = import_module(self.module).build(results, out)
+        return built
 
     @property
     def _package(self) -> str:

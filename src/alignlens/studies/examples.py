@@ -47,12 +47,12 @@ def read_example(results: Results, dataset: ScoredDataset) -> Example | None:
             number = choose(gold, sides)
             rows = _matrices(results, dataset, direction, pieces, number)
             if rows:
-                mine = sides[number][::-1] if reverse else sides[number]
+                own_sides = sides[number][::-1] if reverse else sides[number]
                 links = [
-                    [(j, i) if reverse else (i, j) for i, j in found]
-                    for found in (gold.sure[number], gold.possible[number])
+                    [(j, i) if reverse else (i, j) for i, j in links_of_kind]
+                    for links_of_kind in (gold.sure[number], gold.possible[number])
                 ]
-                return Example(dataset.name, direction, number, *mine, links[0], links[1], rows)
+                return Example(dataset.name, direction, number, *own_sides, links[0], links[1], rows)
     return None
 
 
@@ -65,12 +65,12 @@ def _pieces(results: Results, run: AttributedModel, direction: str) -> tuple[Pat
 
 def _shown(results: Results, dataset: ScoredDataset) -> list[tuple[str, AttributedModel]]:
     """Returns all runs with the reference and what to call their models, in the order of the paper's architectures."""
-    found = []
+    titled = []
     for architecture, title in ARCHITECTURES.items():
         several = len(results.names(dataset.name, architecture)) > 1
         for run in results.runs(dataset.name, architecture, FORCED):
-            found.append((f"{title} ({run.model})" if several else title, run))
-    return found
+            titled.append((f"{title} ({run.model})" if several else title, run))
+    return titled
 
 
 def choose(gold: Gold, sides: Sequence[tuple[Side, Side]]) -> int:
@@ -99,12 +99,12 @@ def _matrices(
     results: Results, dataset: ScoredDataset, direction: str, pieces: tuple[Path, Path], number: int
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
     """Returns the matrices of the first seed of every model that reads these pieces."""
-    found: dict[str, dict[str, NDArray[np.float32]]] = {}
+    by_title: dict[str, dict[str, NDArray[np.float32]]] = {}
     for label, run in _shown(results, dataset):
         folder = results.matrices(run, direction)
-        if label in found or folder is None or _pieces(results, run, direction) != pieces:
+        if label in by_title or folder is None or _pieces(results, run, direction) != pieces:
             continue
         matrices = Matrices.open(folder)
         begin = int(bool(matrices.facts.get("source_begin", False)))
-        found[label] = {name: matrices.matrix(name, number)[:, begin:] for name in matrices.names}
-    return found
+        by_title[label] = {name: matrices.matrix(name, number)[:, begin:] for name in matrices.names}
+    return by_title

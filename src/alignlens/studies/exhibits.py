@@ -10,9 +10,9 @@ from alignlens.studies.claims import published_rows
 
 #: What the paper has of an exhibit, as ``in_print`` says it.
 IN_PRINT = {
-    "numbers": "In print: numbers. They stand beside ours only where the text is of the same languages.",
-    "text": "In print: drawn. The few numbers that the text gives stand in the tables here and in the claims.",
-    "drawn": "In print: drawn, not printed, so there are no numbers to stand beside ours.",
+    "numbers": "In print: numbers. They are shown beside ours only for the same language pair.",
+    "text": "In print: drawn. The few numbers in the text of the paper are in the tables here and in the claims.",
+    "drawn": "In print: drawn, not printed, so there are no numbers to compare with.",
     "no": "Not in the paper.",
 }
 _NONE = "none: "

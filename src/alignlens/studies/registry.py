@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def studies() -> dict[str, Study]:
     """Returns all studies by name, in the order of their names."""
-    return dict(_found(tuple(alignlens.studies.__path__)))
+    return dict(_studies_in(tuple(alignlens.studies.__path__)))
 
 
 @cache
-def _found(folders: tuple[str, ...]) -> tuple[tuple[str, Study], ...]:
+def _studies_in(folders: tuple[str, ...]) -> tuple[tuple[str, Study], ...]:
     names = sorted(module.name for module in iter_modules(folders) if module.ispkg)
     return tuple((name, import_module(f"alignlens.studies.{name}.study").STUDY) for name in names)
 

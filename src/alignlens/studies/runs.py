@@ -34,7 +34,7 @@ class PageRun:
         return f"run-{self.key}"
 
     def fits(self, wanted: str) -> bool:
-        """Tells whether the run is one of those of a filter."""
+        """Returns whether the run is one of those of a filter."""
         experiment, conditions = parsed(wanted)
         return self.experiment == experiment and all(
             any(fnmatchcase(self.tags.get(name, ""), value) for value in values) for name, values in conditions.items()
@@ -65,12 +65,12 @@ def linked(table: Table, runs: Sequence[PageRun]) -> Table:
 
 
 def _linked(cell: Cell, runs: Sequence[PageRun]) -> Cell:
-    found = runs_of(cell.source, runs) if cell.number is not None else []
-    if not found:
+    behind = runs_of(cell.source, runs) if cell.number is not None else []
+    if not behind:
         return cell
-    keys = f"key{'s' if len(found) > 1 else ''} {', '.join(run.key for run in found)}"
+    keys = f"key{'s' if len(behind) > 1 else ''} {', '.join(run.key for run in behind)}"
     detail = "; ".join(filter(None, (cell.detail, keys)))
-    return replace(cell, links=((cell.text, f"#{found[0].anchor}"),), detail=detail)
+    return replace(cell, links=((cell.text, f"#{behind[0].anchor}"),), detail=detail)
 
 
 def runs_table(study: str, runs: Sequence[PageRun]) -> Table:

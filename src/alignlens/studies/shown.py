@@ -74,11 +74,11 @@ def claims_table(study: str, verdicts: Sequence[Verdict]) -> Table:
     header = ("id", "claim", "decided by", "verdict", "comparisons", "ours", "in print", "passes if", "remark")
     notes = [
         "Cells are columns of the tables for every dataset and model; model seeds and noise seeds are averaged within "
-        "a cell. A comparison is within noise if the bootstrap interval of its difference holds zero (or the number "
-        "that it is compared with): sentences are drawn again, and model seeds where there are several. Exact ones "
-        "have no interval. claims.csv has the tests, comparisons.csv every difference with its interval.",
+        "a cell. A comparison is within noise if the bootstrap interval of its difference includes zero (or the "
+        "number that it is compared with): sentences are resampled, and so are model seeds if there are several. Exact "
+        "comparisons have no interval. claims.csv has the tests, comparisons.csv every difference with its interval.",
         f"{UNDECIDED.capitalize()}: the verdict would change if comparisons within noise went the other way.",
-        f"{NOT_REPRODUCED.capitalize()} is not refuted: the models here may be far smaller than those of the paper.",
+        f"{NOT_REPRODUCED.capitalize()} does not mean refuted: the models here may be far smaller than in the paper.",
     ]
     return Table(
         f"{study}-claims",

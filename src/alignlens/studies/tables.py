@@ -93,8 +93,8 @@ def estimate_of(
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return Estimate(reason=reason)
-    bounds = [[bound for bound in found if not math.isnan(bound)] for found in (lows, highs)]
-    low, high = (fmean(found) if found else math.nan for found in bounds)
+    bounds = [[bound for bound in limits if not math.isnan(bound)] for limits in (lows, highs)]
+    low, high = (fmean(limits) if limits else math.nan for limits in bounds)
     return Estimate(fmean(known), low, high, len(known), stdev(known) if len(known) > 1 else math.nan)
 
 

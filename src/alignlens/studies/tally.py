@@ -1,4 +1,4 @@
-"""Comparisons, what became of each, and how many of them held, failed, or are within noise."""
+"""Comparisons, the outcome of each, and how many of them held, failed, or are within noise."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def outcome(self) -> str:
-        """Whether it held, failed, or its interval holds zero."""
+        """Whether it held, failed, or its interval includes zero."""
         if self.exact or (self.low > 0 if self.holds else self.high < 0):
             return HELD if self.holds else FAILED
         return NOISE
@@ -70,8 +70,8 @@ class Case:
     @property
     def outcome(self) -> str:
         """It failed if any comparison failed, and held if all held."""
-        found = {comparison.outcome for comparison in self.comparisons}
-        return FAILED if FAILED in found else NOISE if NOISE in found else HELD
+        outcomes = {comparison.outcome for comparison in self.comparisons}
+        return FAILED if FAILED in outcomes else NOISE if NOISE in outcomes else HELD
 
     @property
     def exact(self) -> bool:
@@ -133,8 +133,8 @@ class Tally:
 
     def counts(self) -> dict[str, int]:
         """Returns how many cases had each outcome."""
-        found = Counter(case.outcome for case in self.cases)
-        return {outcome: found[outcome] for outcome in OUTCOMES}
+        counted = Counter(case.outcome for case in self.cases)
+        return {outcome: counted[outcome] for outcome in OUTCOMES}
 
     @property
     def exact(self) -> int:
@@ -154,22 +154,22 @@ class Tally:
 
     def _named(self) -> Iterator[str]:
         """Yields the cases of an outcome, unless all have it."""
-        for outcome, told in ((FAILED, "not"), (NOISE, "within noise")):
-            found = [case.place for case in self.cases if case.outcome == outcome]
-            if found and len(found) < self.total:
-                more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-                yield f"{told}: {', '.join(map(str, found[:MOST_NAMED]))}{more}"
+        for outcome, label in ((FAILED, "not"), (NOISE, "within noise")):
+            places = [case.place for case in self.cases if case.outcome == outcome]
+            if places and len(places) < self.total:
+                more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+                yield f"{label}: {', '.join(map(str, places[:MOST_NAMED]))}{more}"
 
     def by_dataset(self) -> str:
         """Returns the outcomes of each dataset."""
         return "; ".join(
-            f"{dataset}: {Tally(self.level, [case for case in self.cases if case.place.dataset == dataset]).told()}"
+            f"{dataset}: {Tally(self.level, [case for case in self.cases if case.place.dataset == dataset]).outcomes()}"
             for dataset in sorted({case.place.dataset for case in self.cases})
         )
 
-    def told(self) -> str:
+    def outcomes(self) -> str:
         """Returns the outcomes in words; exact ones are named as such."""
-        found = ", ".join(f"{count} {outcome}" for outcome, count in self.counts().items() if count)
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in self.counts().items() if count)
         if not self.exact:
-            return found
-        return f"{found} ({'exact' if self.exact == self.total else f'{self.exact} exact'})"
+            return counted
+        return f"{counted} ({'exact' if self.exact == self.total else f'{self.exact} exact'})"

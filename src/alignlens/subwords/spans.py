@@ -217,7 +217,7 @@ class Segmenter:
 
 
 def _is_sealed(path: Path) -> bool:
-    """Tells whether a file was verified by a checksum of ours."""
+    """Returns whether a file was verified by a checksum of ours."""
     folder = read_seal(path.parent)
     return sidecar(path).is_file() or (folder is not None and path.name in folder.files)
 

@@ -66,7 +66,7 @@ class Collected:
 
     @property
     def complete(self) -> bool:
-        """Tells whether no more heads are to be tried."""
+        """Returns whether no more heads are to be tried."""
         enough = all(self.kinds.count(kind) >= self._settings.collect for kind in ("good", "bad"))
         return enough or len(self.kinds) >= self._settings.most_heads
 

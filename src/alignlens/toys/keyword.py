@@ -33,7 +33,7 @@ class Texts:
     """Samples of several models."""
 
     words: Tensor  # (model, position, row)
-    found: Tensor  # (model, row): 1 where the keyword occurs
+    positive: Tensor  # (model, row): 1 where the keyword occurs
     places: Tensor  # (model, row): where it is
 
 
@@ -60,7 +60,7 @@ class Classifiers:
     def losses(self, batch: Texts) -> Tensor:
         """Returns the mean cross-entropy of every model."""
         scores = self.evidence(batch.words).mean(1)
-        return functional.binary_cross_entropy_with_logits(scores, batch.found, reduction="none").mean(1)
+        return functional.binary_cross_entropy_with_logits(scores, batch.positive, reduction="none").mean(1)
 
     def evidence(self, words: Tensor) -> Tensor:
         """Returns gamma of all positions, (model, position, row)."""
@@ -100,7 +100,7 @@ class KeywordLesson:
         drawn = [draw_questions(self.settings, seed, step, evaluation) for seed in seeds]
         return Texts(
             torch.from_numpy(np.stack([each.words.T for each in drawn])),
-            torch.from_numpy(np.stack([each.found for each in drawn])).float(),
+            torch.from_numpy(np.stack([each.positive for each in drawn])).float(),
             torch.from_numpy(np.stack([each.places for each in drawn])),
         )
 
@@ -111,8 +111,8 @@ class KeywordLesson:
         read it, which says nothing about how long it is remembered.
         """
         evidence, length = models.evidence(batch.words).double(), batch.words.shape[1]
-        right = (evidence.mean(1) > 0) == (batch.found > 0)
-        has, places = batch.found > 0, batch.places
+        right = (evidence.mean(1) > 0) == (batch.positive > 0)
+        has, places = batch.positive > 0, batch.places
         after = evidence.gather(1, (places + 1).clamp(max=length - 1)[:, None])[:, 0]
         early = has & (places < length - self.settings.near_end)
         return {

@@ -96,7 +96,7 @@ class Questions:
     """Sentences that have the keyword once, or not at all; every second one has it."""
 
     words: Ids  # (row, position)
-    found: NDArray[np.bool_]  # (row)
+    positive: NDArray[np.bool_]  # (row)
     places: Ids  # (row): where the keyword is, or would be
 
 
@@ -105,8 +105,8 @@ def draw_questions(settings: ToySettings, seed: int, step: int, evaluation: bool
     random = generator(seed, step, evaluation)
     rows = settings.evaluate_samples if evaluation else settings.batch
     words = random.integers(KEYWORD + 1, settings.words, (rows, settings.words))
-    found = np.arange(rows) % 2 == 0
+    positive = np.arange(rows) % 2 == 0
     # An evaluation has the keyword at every position, so that none lacks a mean.
     places = np.arange(rows) // 2 % settings.words if evaluation else random.integers(0, settings.words, rows)
-    words[np.flatnonzero(found), places[found]] = KEYWORD
-    return Questions(words, found, places)
+    words[np.flatnonzero(positive), places[positive]] = KEYWORD
+    return Questions(words, positive, places)

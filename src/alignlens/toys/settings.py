@@ -53,11 +53,11 @@ class ToySettings:
         """Raises for settings that contradict each other."""
 
     def evaluated(self) -> list[int]:
-        """Returns the steps after which models are evaluated: before the first, every so many, and after the last."""
+        """Returns the steps after which models are evaluated: before the first, regularly, and after the last."""
         return sorted({*range(0, self.steps, self.evaluate_every), self.steps})
 
     def group_size(self, trainings: int) -> int:
-        """Returns how many of so many trainings are one batched model."""
+        """Returns how many trainings are one batched model."""
         if self.side_by_side is not None:
             return self.side_by_side
         fitting = max(1, _GATES_AT_ONCE // (self.batch * 4 * self.hidden))

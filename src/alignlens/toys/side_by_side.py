@@ -88,7 +88,7 @@ class Group:
 
     @property
     def finished(self) -> bool:
-        """Tells whether there is nothing left to do."""
+        """Returns whether there is nothing left to do."""
         return self.step == self._settings.steps and self._evaluated() == len(self._settings.evaluated())
 
     def _evaluated(self) -> int:

@@ -78,9 +78,9 @@ class Address:
         return line if len(line) <= 2 * _HALF else f"{line[:_HALF]} … {line[-_HALF:]}"
 
     def was_moved(self, location: str | None) -> bool:
-        """Tells whether ``location`` is a folder of files as we make them, but of a store at another place.
+        """Returns whether ``location`` is a folder of files as we make them, but of a store at another place.
 
-        A folder that somebody has chosen for an experiment of their own is theirs to choose.
+        A folder that a user chose for an experiment of their own stays.
         """
         if self.database is None or self.artifacts is None or not location or escaped(location) != location:
             return False

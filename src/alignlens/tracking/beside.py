@@ -19,14 +19,14 @@ _PREPARED = f"prepare{SUFFIX}"
 
 def records_beside(root: Path, files: Iterable[str], skipped: list[str]) -> list[RunRecord]:
     """Returns the runs that made files below a folder, each once; ``skipped`` gets a line per journal of no use."""
-    found: dict[str, RunRecord] = {}
+    records: dict[str, RunRecord] = {}
     for path in dict.fromkeys(journal for file in files for journal in _journals_of(root, file)):
         try:
             for record in read_journal(path):
-                found.setdefault(record.key, record)
+                records.setdefault(record.key, record)
         except InputError as error:
             skipped.append(str(error))
-    return list(found.values())
+    return list(records.values())
 
 
 def _journals_of(root: Path, file: str) -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """Open files whose names come from others: regular ones only, and only below a folder that we trust.
 
 Nothing else is opened at all: a FIFO would wait for ever, opening a device may do something, and a link may lead to
-what nobody meant to publish.
+what was never meant to be published.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def open_regular(path: Path | str, folder: int | None = None, follow: bool = Tru
 def open_below(root: Path, path: Path) -> IO[bytes]:
     """Returns an open regular file whose true place, links followed, is below ``root``.
 
-    The true path is walked folder by folder without following links, so that nobody can put one there meanwhile.
+    The true path is walked folder by folder without following links, so that none can be put there meanwhile.
     """
     # Not Path.resolve, which raises no OSError for a loop of links.
     top, true = (Path(os.path.realpath(place, strict=True)) for place in (root, path))

@@ -43,7 +43,7 @@ class MalformedError(ValueError):
 
 
 def is_line(value: object, longest: int = LINE_CHARACTERS) -> bool:
-    """Tells whether ``value`` is text for one line of a terminal."""
+    """Returns whether ``value`` is text for one line of a terminal."""
     return isinstance(value, str) and len(value) <= longest and _UNPRINTABLE.search(value) is None
 
 
@@ -59,7 +59,7 @@ def escaped(text: str) -> str:
 
 
 def is_folder(value: object) -> bool:
-    """Tells whether ``value`` names a folder inside a run's files: plain names, no way up or out."""
+    """Returns whether ``value`` names a folder inside a run's files: plain names, no way up or out."""
     return isinstance(value, str) and _FOLDER.fullmatch(value) is not None
 
 
@@ -120,7 +120,7 @@ def _is_match(pattern: re.Pattern[str]) -> Callable[[object], bool]:
 
 
 def _is_plain(value: object, depth: int = 0) -> bool:
-    """Tells whether every part of ``value`` can be written as JSON and stored by any database."""
+    """Returns whether every part of ``value`` can be written as JSON and stored by any database."""
     if isinstance(value, str):
         return _UNSTORABLE.search(value) is None
     if isinstance(value, float):

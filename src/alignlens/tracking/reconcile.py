@@ -93,7 +93,7 @@ class Reconciliation:
         """``sent``: how many points and files of a run the caller has sent before; ``results``: see ``Store``."""
         self._tracker, self._sent = tracker, sent
         self._result, self._live, self._results = result, live, results
-        self._found: dict[str, list[StoredRun]] = {}
+        self._runs: dict[str, list[StoredRun]] = {}
         self._groups: dict[str, list[StoredRun]] = {}
         self._parents: dict[str, str] = {}
 
@@ -110,7 +110,7 @@ class Reconciliation:
                 experiments[name] = self._tracker.create_experiment(name)
         keys = [*(record.key for record in records), *groups]
         for run in self._existing(experiments, records, keys):
-            runs_by_key = self._groups if GROUP in run.tags else self._found
+            runs_by_key = self._groups if GROUP in run.tags else self._runs
             runs_by_key.setdefault(run.tags[KEY], []).append(run)
         for key, members in groups.items():
             if members[0].experiment in experiments:
@@ -151,7 +151,7 @@ class Reconciliation:
                 yield from self._tracker.runs(experiment, OURS)
 
     def _place(self, record: RunRecord, experiment: str) -> None:
-        runs = sorted(self._found.get(record.key, []), key=lambda run: _likeness(run, record))
+        runs = sorted(self._runs.get(record.key, []), key=lambda run: _likeness(run, record))
         for extra in runs[:-1]:
             self._tracker.delete_run(extra.id)
         if not runs:
@@ -201,7 +201,7 @@ class Reconciliation:
         return {name: value[:_TAG_CHARACTERS] for name, value in tags.items() if value}
 
     def _adopt(self, record: RunRecord, run: StoredRun) -> None:
-        """Hangs a run under its group again if somebody deleted the group."""
+        """Hangs a run under its group again if the group was deleted."""
         parent = self._parents.get(_group_key(record))
         if parent is not None and run.tags.get(PARENT) != parent:
             self._tracker.set_tag(run.id, PARENT, parent)
@@ -244,7 +244,7 @@ class Reconciliation:
         for run in (run for runs in self._groups.values() for run in runs):
             if run.status == RUNNING:
                 self._tracker.end_run(run.id, FINISHED, time.time())
-        for key, runs in self._found.items():
+        for key, runs in self._runs.items():
             for run in runs:
                 if run.status == RUNNING and key not in keys and self._is_left(run):
                     self._tracker.set_tag(run.id, "status", KILLED)
@@ -259,7 +259,7 @@ class Reconciliation:
     def _drop_empty_groups(self, records: list[RunRecord]) -> None:
         """Deletes the second parents that machines make who start a group at once, when nothing hangs under them."""
         moved = {record.key for record in records if record.group is not None}
-        others = (run for key, runs in self._found.items() if key not in moved for run in runs)
+        others = (run for key, runs in self._runs.items() if key not in moved for run in runs)
         used = {*self._parents.values(), *(run.tags.get(PARENT, "") for run in others)}
         for key in self._parents:
             for run in self._groups.get(key, []):

@@ -179,12 +179,12 @@ def is_alive(record: RunRecord) -> bool:
 
 
 def process_is_alive(pid: int, start: str) -> bool:
-    """Tells whether process ``pid`` of this machine lives and is the one that started at ``start``."""
+    """Returns whether process ``pid`` of this machine lives and is the one that started at ``start``."""
     return is_running(pid) and (not start or process_start(pid) == start)
 
 
 def left_by_dead(attempt: str, journal: str) -> bool:
-    """Tells whether an attempt of this machine has lost its process or its journal; of others we know nothing."""
+    """Returns whether an attempt of this machine has lost its process or its journal; of others we know nothing."""
     host, pid, start = (*attempt.rsplit(":", 3), "", "", "")[:3]
     if host != socket.gethostname() or _PID.fullmatch(pid) is None:
         return False

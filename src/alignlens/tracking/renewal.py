@@ -32,7 +32,7 @@ _OURS = "SELECT DISTINCT run_uuid FROM tags WHERE key = 'alignlens.key'"
 def check_file(database: Path, thorough: bool) -> None:
     """Raises ``sqlite3.DatabaseError`` for a damaged file and other errors for one that cannot be written.
 
-    ``thorough`` looks at every page; without it damage shows only when somebody meets it, half way through a write.
+    ``thorough`` looks at every page; without it, damage only shows when it is hit, half way through a write.
     """
     if database.exists() and not database.is_file():
         raise OSError(errno.EINVAL, "not a regular file")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from alignlens.training.processes import Processes
     from alignlens.training.settings import MaskSettings
 
-#: Without a dev text, one of so many pairs is held out, the last ones of the text, but no more than that many.
+#: Without a dev text, one pair in ``HELD_OUT`` is held out, from the end of the text, at most ``MOST_HELD_OUT``.
 HELD_OUT, MOST_HELD_OUT = 10, 500
 _ARCHITECTURE, _TEXT, _SIDES = "transformer", "text", ("source", "target")
 

@@ -55,7 +55,7 @@ def files_of(module: str) -> frozenset[Path]:
 
 
 def _file(module: str) -> Path | None:
-    """Returns the file of a module, or None for a name that is no module (a function, a class)."""
+    """Returns the file of a module, or None for a name that is not a module (a function, a class)."""
     stem = _ROOT.joinpath(*module.split(".")[1:])
     for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):
         if candidate.is_file():

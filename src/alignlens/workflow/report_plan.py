@@ -59,7 +59,7 @@ class ReportPlan:
     def _looked_at(self) -> list[str]:
         """Returns what the sentences are shown with: of the first seed of every model its scores, and their text."""
         shared = {model.name for model in self.plan.settings.models}
-        found: list[str] = []
+        paths: list[str] = []
         for run in self.plan.attribution.runs():
             first = run.model in shared and run.seed == self.plan.planned(run.model).seeds[0]
             if not first or (run.weights, run.split) != (FINAL, TEST) or not self.plan.attribution.is_scored(run):
@@ -68,8 +68,8 @@ class ReportPlan:
                 names = {**run._asdict(), "direction": direction}
                 source, target = (self.plan.given(PIECES, place, **names) for place in (0, 1))
                 own = [self.plan.path(place, **names) for place in (TRANSLATED_PIECES, FREE_GOLD)]
-                found += [self.plan.path(ATTRIBUTED, **names), source, *(own if run.decoding == FREE else [target])]
-        return list(dict.fromkeys(found))
+                paths += [self.plan.path(ATTRIBUTED, **names), source, *(own if run.decoding == FREE else [target])]
+        return list(dict.fromkeys(paths))
 
     def model_tables(self) -> list[str]:
         """Returns the tables of models; none where there are none."""

@@ -39,9 +39,9 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
     attention = relevance_of(inputs.model).usual_attention if values["attention"] == "usual" else values["attention"]
     rules = AlphaBeta(AlphaBetaSettings(values["alpha"], values["bias"], attention, values["rescale"] == "yes"))
-    found = contributions(inputs, rules, values["label"])
+    shares = contributions(inputs, rules, values["label"])
     inputs.statistics.add_losses(method(SPEC.name, values).text, rules.losses)
-    return found
+    return shares
 
 
 _BIAS = (

@@ -26,8 +26,8 @@ def of_layer(attention: Attention, head: str | int) -> Tensor:
     """Returns 1 - m (batch, query, key) of one head, or its mean over heads."""
     if attention.mask is None:
         raise ConfigError("this model has no masks, and none were given. Train them: alignlens masks --help")
-    found = (1 - attention.mask).clamp(min=_LEAST)
-    return found.mean(1) if head == "mean" else member(found.unbind(1), head, "head")
+    importance = (1 - attention.mask).clamp(min=_LEAST)
+    return importance.mean(1) if head == "mean" else member(importance.unbind(1), head, "head")
 
 
 SPEC = MethodSpec(

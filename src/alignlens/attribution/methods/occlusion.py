@@ -27,15 +27,15 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
     every = torch.arange(len(inputs.vectors), device=inputs.vectors.device)
     whole = _probabilities(inputs, inputs.vectors, every, values["score"])
-    found = whole.new_zeros(*whole.shape, inputs.source.shape[1])
+    losses = whole.new_zeros(*whole.shape, inputs.source.shape[1])
     gaps = inputs.source_mask.nonzero()
     for some in torch.split(gaps, inputs.most_rows):
         row, place = some.unbind(1)
         vectors = inputs.vectors[row].index_put((torch.arange(len(row), device=row.device), place), whole.new_zeros(()))
-        found[row, :, place] = whole[row] - _probabilities(inputs, vectors, row, values["score"])
-    check_finite(found, "probabilities")
+        losses[row, :, place] = whole[row] - _probabilities(inputs, vectors, row, values["score"])
+    check_finite(losses, "probabilities")
     inputs.statistics.forward_passes += len(every) + len(gaps)
-    return Contributions(found)
+    return Contributions(losses)
 
 
 def _probabilities(inputs: Inputs, vectors: Tensor, row: Tensor, scale: str) -> Tensor:
@@ -45,8 +45,8 @@ def _probabilities(inputs: Inputs, vectors: Tensor, row: Tensor, scale: str) -> 
     model = inputs.model
     memory = model.encode(vectors, inputs.source_mask[row])
     states = model.decode(memory, inputs.prefix_vectors[row]).states
-    found = log_probabilities(model, states[:, :, None], inputs.labels[row], inputs.wanted[row, :, None])[..., 0]
-    return found.exp() if scale == "p" else found
+    logs = log_probabilities(model, states[:, :, None], inputs.labels[row], inputs.wanted[row, :, None])[..., 0]
+    return logs.exp() if scale == "p" else logs
 
 
 SPEC = MethodSpec(

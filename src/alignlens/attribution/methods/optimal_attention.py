@@ -31,15 +31,15 @@ def score(inputs: Inputs, values: Values) -> Contributions:
     model, statistics = cast("Lstm", inputs.model), inputs.statistics
     memory = model.encode(inputs.vectors, inputs.source_mask)
     of_state, of_source = model.summands(memory, inputs.prefix_vectors)
-    found = of_state.new_zeros(*inputs.labels.shape, inputs.source.shape[1])
+    best = of_state.new_zeros(*inputs.labels.shape, inputs.source.shape[1])
     statistics.forward_passes += len(inputs.vectors)
     for row, place in torch.split(inputs.wanted.nonzero().t(), states_at_once(model), 1):
         allowed = inputs.source_mask[row]
         labels = inputs.labels[row, place]
         weights, evaluations = _best(model, of_state[row, place], of_source[row], labels, allowed, values["steps"])
-        found[row, place] = weights
+        best[row, place] = weights
         statistics.backward_passes += evaluations
-    return Contributions(found)
+    return Contributions(best)
 
 
 def _best(
@@ -57,8 +57,8 @@ def _best(
         slopes = (towards @ model.output.weight) * model.slopes(states)
         return loss, torch.bmm(there, slopes[..., None])[..., 0]
 
-    found = minimise(losses, allowed, of_state, steps)
-    return found.weights, found.evaluations
+    optimum = minimise(losses, allowed, of_state, steps)
+    return optimum.weights, optimum.evaluations
 
 
 SPEC = MethodSpec(

@@ -25,13 +25,13 @@ def score(inputs: Inputs, values: Values) -> Contributions:
 
     model, wanted = inputs.model, inputs.wanted[:, :, None] & inputs.source_mask[:, None]
     states = model.focused(model.encode(inputs.vectors, inputs.source_mask), inputs.prefix_vectors)
-    found = log_probabilities(model, states, inputs.labels, wanted, values["bias"] == "kept")
-    check_finite(found, "probabilities")
+    logs = log_probabilities(model, states, inputs.labels, wanted, values["bias"] == "kept")
+    check_finite(logs, "probabilities")
     inputs.statistics.forward_passes += len(inputs.vectors) + int(inputs.source_mask.sum())
     if values["scale"] == "log_p":
-        return Contributions(found)
+        return Contributions(logs)
     # A probability that underflows would be zero: rows must have a positive sum.
-    return Contributions(found.exp_().clamp_(min=torch.finfo(found.dtype).tiny))
+    return Contributions(logs.exp_().clamp_(min=torch.finfo(logs.dtype).tiny))
 
 
 SPEC = MethodSpec(

@@ -39,10 +39,10 @@ def score(inputs: Inputs, values: Values) -> Contributions:
     for own, cross in zip(decoded.own, decoded.cross, strict=True):
         seen = (1 - residual) * cross.shares.mean(1)
         decoder.append(DecoderMixing(_mixed(own, residual), seen, seen.new_full((*seen.shape[:2], 1), residual)))
-    found = rolled_out((_mixed(layer, residual) for layer in memory.attention), decoder).source
-    check_finite(found, "weights")
-    inputs.statistics.forward_passes += len(found)
-    return Contributions(to_one(found))
+    shares = rolled_out((_mixed(layer, residual) for layer in memory.attention), decoder).source
+    check_finite(shares, "weights")
+    inputs.statistics.forward_passes += len(shares)
+    return Contributions(to_one(shares))
 
 
 def _mixed(attention: Attention, residual: float) -> Tensor:

@@ -3,7 +3,7 @@
 A decoder that has read a word knows which one is to be aligned; the step that predicts it does not. Chen et al.
 average the heads of one layer, and choose the layer whose links of both directions agree best: the third of six.
 ``middle`` is that one, in any decoder: of an even number of layers the lower of the two. The row of the end symbol,
-which nobody reads, is that of the step that predicts it.
+which is never used, is that of the step that predicts it.
 """
 
 from __future__ import annotations

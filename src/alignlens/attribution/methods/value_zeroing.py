@@ -35,13 +35,13 @@ def score(inputs: Inputs, values: Values) -> Contributions:
     inputs.statistics.forward_passes += len(inputs.vectors)
 
     def of_layer(number: int) -> Tensor:
-        found = _distances(inputs, cast("DecoderLayer", model.decoder[number]), cross[number])
-        return normalised(found, found, inputs.source_mask[:, None], inputs.wanted, inputs.statistics)
+        distances = _distances(inputs, cast("DecoderLayer", model.decoder[number]), cross[number])
+        return normalised(distances, distances, inputs.source_mask[:, None], inputs.wanted, inputs.statistics)
 
-    found = layers.read(
+    distances = layers.read(
         len(cross), of_layer, inputs.labels_mask, model.paper_attention, values["layer"], values["step"]
     )
-    return Contributions(found)
+    return Contributions(distances)
 
 
 def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Tensor:
@@ -58,13 +58,13 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
     weights = attention.weights.permute(0, 3, 2, 1)  # (row, source, target, head)
     rows, source = inputs.source_mask.shape
     whole = functional.normalize(layer.finish(stream, output), dim=-1)[:, None]
-    found = []
+    parts = []
     for some in torch.split(torch.arange(source), max(1, inputs.most_rows // rows)):
         left = output[:, None] - weights[:, some] @ vectors[:, some]  # (row, some, target, dim)
         states = functional.normalize(layer.finish(stream[:, None], left), dim=-1)
         # Of vectors of length one; a small distance would be lost in the difference of one and a cosine.
-        found.append((states - whole).square().sum(-1) / 2)
-    distances = torch.cat(found, 1).transpose(1, 2).masked_fill(~inputs.source_mask[:, None], 0.0)
+        parts.append((states - whole).square().sum(-1) / 2)
+    distances = torch.cat(parts, 1).transpose(1, 2).masked_fill(~inputs.source_mask[:, None], 0.0)
     check_finite(distances, "states")
     return distances
 

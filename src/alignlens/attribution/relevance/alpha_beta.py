@@ -95,16 +95,16 @@ class AlphaBeta(Rules):
         for share, sign in self.parts():
             parts = part(first, sign), part(second, sign)
             total = parts[0] + parts[1] + sign * EPSILON
-            for found, each in zip(shares, parts, strict=True):
-                found.add_(each / total, alpha=share)
+            for relevance_of, each in zip(shares, parts, strict=True):
+                relevance_of.add_(each / total, alpha=share)
         kept = torch.stack((torch.ones_like(first), shares[0] + shares[1]), -1)
         arrived, passed = (relevance @ kept).unbind(-1)
         given = relevance * self.handed_on(kind, arrived, passed)[..., None]
         return given * shares[0][:, :, None], given * shares[1][:, :, None]
 
-    def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    def attention(self, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of queries, keys and values whose heads' outputs (side by side) got it."""
-        return ATTENTION_RULES[self.settings.attention](self, kind, found, relevance)
+        return ATTENTION_RULES[self.settings.attention](self, kind, attended, relevance)
 
     def shares(self, kind: str, z: Tensor, relevance: Tensor, bias: Tensor | None = None) -> Tensor:
         """Returns (..., step, input) of relevance (..., step, output) and z (..., output, input), which is used up.
@@ -124,7 +124,7 @@ class AlphaBeta(Rules):
         return sum_of((ratio * factor) @ some for some, _, ratio in signed)
 
     def handed_on(self, kind: str, arrived: Tensor, total: Tensor) -> Tensor:
-        """Returns what everything that a layer hands on is multiplied with; counts what it loses before."""
+        """Returns what everything that a layer passes on is multiplied with; counts what it loses before."""
         self.losses.add(kind, arrived, total)
         if not self.settings.rescale:
             return torch.ones_like(total)

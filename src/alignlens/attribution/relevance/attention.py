@@ -50,28 +50,28 @@ class _Side(NamedTuple):
     total: Tensor  # (row, head, query, value width): sum of everything
 
 
-def taylor(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+def taylor(rules: AlphaBeta, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of queries, keys and values of one function."""
-    given, weights = by_head(relevance, found.softmax.shape[1]).contiguous(), found.weights
-    sides = list(_sides(rules, found))
+    given, weights = by_head(relevance, attended.softmax.shape[1]).contiguous(), attended.weights
+    sides = list(_sides(rules, attended))
     scales = [side.share / (side.total + side.sign * EPSILON) for side in sides]
     kept = sum_of(scale * side.total for scale, side in zip(scales, sides, strict=True))
     arrived, passed = (given @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
     given = given * rules.handed_on(kind, arrived, passed)[..., None]
     ratios = [given * scale[..., None, :] for scale in scales]
     both = list(zip(ratios, sides, strict=True))
-    twice = found.softmax.repeat(1, 1, 1, 2)[:, :, :, None]
+    twice = attended.softmax.repeat(1, 1, 1, 2)[:, :, :, None]
     met = sum_of((ratio @ side.distances.transpose(-1, -2)).mul_(twice) for ratio, side in both)
     return OfAttention(
         side_by_side(sum_of(ratio @ side.square.transpose(-1, -2) for ratio, side in both)),
-        side_by_side(_of_keys(met, found)),
+        side_by_side(_of_keys(met, attended)),
         side_by_side(sum_of(gathered(weights, ratio).mul_(side.values[:, :, :, None]) for ratio, side in both)),
     )
 
 
-def _sides(rules: AlphaBeta, found: Attended) -> Iterator[_Side]:
-    queries, keys, values, softmax, factors, _ = found
-    weights = found.weights
+def _sides(rules: AlphaBeta, attended: Attended) -> Iterator[_Side]:
+    queries, keys, values, softmax, factors, _ = attended
+    weights = attended.weights
     products = torch.cat(_products(queries, keys), -1).mul_(softmax.repeat(1, 1, 1, 2))
     scaled = values[:, :, None] if factors is None else factors[..., None] * values[:, :, None]
     distance = scaled - (weights @ values)[:, :, :, None]
@@ -83,43 +83,43 @@ def _sides(rules: AlphaBeta, found: Attended) -> Iterator[_Side]:
         yield _Side(share, sign, of_values, distances, of_square, total)
 
 
-def _of_keys(met: Tensor, found: Attended) -> Tensor:
+def _of_keys(met: Tensor, attended: Attended) -> Tensor:
     """Returns (row, head, key, step, width) of (row, head, query, step, 2 keys): what keys get before q and k.
 
     Positive entries of a key take what the first has of positive entries of queries, and the other of negative ones;
     negative entries the other way round.
     """
     rows, heads, queries, steps, twice = met.shape
-    for_, against = _signs(found.queries)
+    for_, against = _signs(attended.queries)
     halves = torch.cat((for_, against), -1), torch.cat((against, for_), -1)
     factors = torch.cat(halves, -2)  # (row, head, 2 queries, 2 width)
     turned = met.view(rows, heads, queries, steps, 2, twice // 2).permute(0, 1, 5, 3, 4, 2)
     products = (turned.reshape(rows, heads, -1, 2 * queries) @ factors).view(rows, heads, twice // 2, steps, -1)
-    key_for, key_against = _signs(found.keys)
+    key_for, key_against = _signs(attended.keys)
     first, second = products.chunk(2, -1)
     return first.mul_(key_for[:, :, :, None]).add_(second.mul_(key_against[:, :, :, None]))
 
 
-def softmax(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+def softmax(rules: AlphaBeta, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of queries, keys and values, propagated through three layers."""
-    given = by_head(relevance, found.softmax.shape[1])
-    of_weights, of_values = _weighted_sum(rules, kind, found, given, both=True)
-    of_scores = _softmax(rules, kind, found, of_weights)
-    of_queries, of_keys = _scores(rules, kind, found, of_scores)
+    given = by_head(relevance, attended.softmax.shape[1])
+    of_weights, of_values = _weighted_sum(rules, kind, attended, given, both=True)
+    of_scores = _softmax(rules, kind, attended, of_weights)
+    of_queries, of_keys = _scores(rules, kind, attended, of_scores)
     return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))
 
 
-def constant(rules: AlphaBeta, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+def constant(rules: AlphaBeta, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
     """Returns the relevance of the values; queries and keys have none."""
-    given = by_head(relevance, found.softmax.shape[1])
-    _, of_values = _weighted_sum(rules, kind, found, given, both=False)
-    return of_values_alone(found, of_values)
+    given = by_head(relevance, attended.softmax.shape[1])
+    _, of_values = _weighted_sum(rules, kind, attended, given, both=False)
+    return of_values_alone(attended, of_values)
 
 
-def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, both: bool) -> tuple[Tensor, Tensor]:
+def _weighted_sum(rules: AlphaBeta, kind: str, attended: Attended, given: Tensor, both: bool) -> tuple[Tensor, Tensor]:
     """Returns the relevance of weights (row, head, query, step, key) and values; of values alone unless ``both``."""
-    weights, times = found.weights, 2 if both else 1
-    signed = [(share, sign, part(found.values, sign)) for share, sign in rules.parts()]
+    weights, times = attended.weights, 2 if both else 1
+    signed = [(share, sign, part(attended.values, sign)) for share, sign in rules.parts()]
     totals = [times * (weights @ values) for _, _, values in signed]
     ratios = [
         share * given / (total + sign * EPSILON)[..., None, :]
@@ -136,15 +136,17 @@ def _weighted_sum(rules: AlphaBeta, kind: str, found: Attended, given: Tensor, b
     return of_weights, of_values
 
 
-def _softmax(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> Tensor:
+def _softmax(rules: AlphaBeta, kind: str, attended: Attended, given: Tensor) -> Tensor:
     """Returns the relevance of scores of that of weights, both (row, head, query, step, key).
 
     Given factors hand on what they get.
     """
-    weights = found.softmax
-    scores = found.queries @ found.keys.transpose(-1, -2)
+    weights = attended.softmax
+    scores = attended.queries @ attended.keys.transpose(-1, -2)
     even = to_one((weights > 0).to(weights.dtype))
-    untouched = even if found.prior is None else to_one(even * found.prior)  # what it gives where all scores are zero
+    untouched = (
+        even if attended.prior is None else to_one(even * attended.prior)
+    )  # what it gives where all scores are zero
     z = -weights[..., None] * (weights * scores)[..., None, :]
     z.diagonal(dim1=-2, dim2=-1).add_(weights * scores)
     if rules.settings.bias == "printed":
@@ -152,10 +154,10 @@ def _softmax(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> Ten
     return rules.shares(kind, z + untouched[..., None] * even[..., None, :], given)
 
 
-def _scores(rules: AlphaBeta, kind: str, found: Attended, given: Tensor) -> tuple[Tensor, Tensor]:
+def _scores(rules: AlphaBeta, kind: str, attended: Attended, given: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the relevance of queries and keys of that of their products (row, head, query, step, key)."""
-    (query_for, query_against), (key_for, key_against) = _signs(found.queries), _signs(found.keys)
-    products = dict(zip((1, -1), _products(found.queries, found.keys), strict=True))
+    (query_for, query_against), (key_for, key_against) = _signs(attended.queries), _signs(attended.keys)
+    products = dict(zip((1, -1), _products(attended.queries, attended.keys), strict=True))
     ratios = {
         sign: share * given / (2 * products[sign] + sign * EPSILON)[:, :, :, None] for share, sign in rules.parts()
     }
@@ -187,8 +189,8 @@ def _products(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
 def _met(scores: Tensor, queries: Tensor) -> Tensor:
     """Returns (row, head, key, step, width) of scores (row, head, query, step, key) and queries (.., query, width)."""
     steps, keys = scores.shape[3:]
-    found = scores.permute(0, 1, 4, 3, 2).flatten(2, 3) @ queries
-    return found.view(*found.shape[:2], keys, steps, -1)
+    summed = scores.permute(0, 1, 4, 3, 2).flatten(2, 3) @ queries
+    return summed.view(*summed.shape[:2], keys, steps, -1)
 
 
 ATTENTION_RULES: dict[str, Callable[[AlphaBeta, str, Attended, Tensor], OfAttention]] = {

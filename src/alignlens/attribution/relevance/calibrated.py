@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 class _Calibrated(RelevantCross):
     def attend(self, inner: Tensor, memory: Tensor, visible: Tensor) -> Attended:
-        layer, found = cast("CalibratedAttention", self.layer), super().attend(inner, memory, visible)
+        layer, attended = cast("CalibratedAttention", self.layer), super().attend(inner, memory, visible)
         factors = layer.factors(inner.transpose(0, 1), layer.read(memory.transpose(0, 1)))
         if factors is None:
-            return found
+            return attended
         if layer.renormalises:
-            return found._replace(softmax=to_one(found.softmax * factors), prior=factors)
-        return found._replace(factors=factors)
+            return attended._replace(softmax=to_one(attended.softmax * factors), prior=factors)
+        return attended._replace(factors=factors)
 
 
 class CalibratedRelevance(TransformerRelevance):

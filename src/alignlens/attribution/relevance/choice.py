@@ -53,13 +53,13 @@ def contributions(inputs: Inputs, rules: Rules, label: str) -> Contributions:
     model, kind = inputs.model, relevance_of(inputs.model)
     (rows, target), source = inputs.labels.shape, inputs.source.shape[1]
     at_once = max(1, _NUMBERS_AT_ONCE // (target * max(source, target) * _WIDEST * inputs.vectors.shape[2]))
-    relevance, found = kind(model, rules), []
+    relevance, parts = kind(model, rules), []
     for some in torch.split(torch.arange(rows, device=inputs.labels.device), at_once):
         states = relevance.read(inputs.vectors[some], inputs.source_mask[some], inputs.prefix_vectors[some])
         wanted = inputs.wanted[some] & inputs.labels_mask[some]
         tokens = _tokens(model, states, inputs.labels[some], label)
-        found.append([by_token(each) for each in relevance.propagate(start(model, rules, states, tokens, wanted))])
-    sides = [torch.cat(each) for each in zip(*found, strict=True)]
+        parts.append([by_token(each) for each in relevance.propagate(start(model, rules, states, tokens, wanted))])
+    sides = [torch.cat(each) for each in zip(*parts, strict=True)]
     for side in sides:
         check_finite(side, "relevances")
     inputs.statistics.forward_passes += rows
@@ -72,10 +72,10 @@ def _tokens(model: Seq2Seq, states: Tensor, labels: Tensor, label: str) -> Tenso
     if label == "reference":
         return labels
     flat, references = states.transpose(0, 1).flatten(0, 1), labels.flatten()
-    found = []
+    best = []
     for some in torch.split(torch.arange(len(flat), device=labels.device), states_at_once(model)):
         logits = model.logits(flat[some])
         if label == "runner_up":
             logits = logits.scatter(1, references[some, None], float("-inf"))
-        found.append(logits.argmax(-1))
-    return torch.cat(found).view(labels.shape)
+        best.append(logits.argmax(-1))
+    return torch.cat(best).view(labels.shape)

@@ -51,12 +51,12 @@ def start(model: Seq2Seq, rules: Rules, states: Tensor, tokens: Tensor, wanted: 
     ``tokens`` and ``wanted`` are (row, target); steps that are not wanted have none.
     """
     weight, bias = model.output.weight[tokens.t()], model.output.bias
-    found = rules.output("output", states, weight, None if bias is None else bias[tokens.t()])
-    found = found * wanted.t()[..., None]
-    target, rows, dim = found.shape
-    places = torch.arange(target, device=found.device)
-    relevance = found.new_zeros(target, rows, target, dim)
-    relevance[places, :, places] = found
+    of_states = rules.output("output", states, weight, None if bias is None else bias[tokens.t()])
+    of_states = of_states * wanted.t()[..., None]
+    target, rows, dim = of_states.shape
+    places = torch.arange(target, device=of_states.device)
+    relevance = of_states.new_zeros(target, rows, target, dim)
+    relevance[places, :, places] = of_states
     return relevance
 
 

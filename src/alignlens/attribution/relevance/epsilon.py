@@ -29,8 +29,8 @@ class Epsilon(Rules):
         """Returns the relevance of vectors (..., width) of which one number each, by weight (..., width), has 1."""
         z = read * weight
         total = z.sum(-1) if bias is None else z.sum(-1) + bias
-        found = z / self._away_from_zero(total)[..., None]
-        return self._counted(kind, torch.ones_like(total), found)
+        ratios = z / self._away_from_zero(total)[..., None]
+        return self._counted(kind, torch.ones_like(total), ratios)
 
     def linear(
         self, kind: str, read: Tensor, weight: Tensor, bias: Tensor | None, relevance: Tensor, reach: Reach
@@ -50,17 +50,17 @@ class Epsilon(Rules):
     def summed(self, kind: str, first: Tensor, second: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the relevance of two vectors (position, row, width) whose sum got it."""
         ratio = self._ratio(relevance, first + second)
-        found = ratio * first[:, :, None], ratio * second[:, :, None]
-        self._counted(kind, relevance, found[0] + found[1])
-        return found
+        sides = ratio * first[:, :, None], ratio * second[:, :, None]
+        self._counted(kind, relevance, sides[0] + sides[1])
+        return sides
 
-    def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    def attention(self, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of the values, whose weighted sums by head (side by side) got it."""
-        weights = found.weights
-        ratio = by_head(relevance, weights.shape[1]) / self._away_from_zero(weights @ found.values)[:, :, :, None]
-        of_values = gathered(weights, ratio) * found.values[:, :, :, None]
+        weights = attended.weights
+        ratio = by_head(relevance, weights.shape[1]) / self._away_from_zero(weights @ attended.values)[:, :, :, None]
+        of_values = gathered(weights, ratio) * attended.values[:, :, :, None]
         self._counted(kind, relevance, of_values)
-        return of_values_alone(found, of_values)
+        return of_values_alone(attended, of_values)
 
     def _ratio(self, relevance: Tensor, total: Tensor) -> Tensor:
         """Returns relevance divided by the sums (position, row, width) that it is shared out of."""
@@ -69,6 +69,6 @@ class Epsilon(Rules):
     def _away_from_zero(self, total: Tensor) -> Tensor:
         return total + torch.where(total < 0, -self._epsilon, self._epsilon)
 
-    def _counted(self, kind: str, relevance: Tensor, found: Tensor) -> Tensor:
-        self.losses.add(kind, relevance, found)
-        return found
+    def _counted(self, kind: str, relevance: Tensor, passed_on: Tensor) -> Tensor:
+        self.losses.add(kind, relevance, passed_on)
+        return passed_on

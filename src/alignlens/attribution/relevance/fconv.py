@@ -70,9 +70,9 @@ class FconvRelevance(Relevance):
         x = self._decoder_in(self._target)
         self._decoded: list[_Decoded] = []
         for layer in self._decoder:
-            found = layer.read(x, self._target, self._memory, values, mask)
-            self._decoded.append(found)
-            x = ((found.convolved + found.attended) * _HALF + x) * _HALF
+            computed = layer.read(x, self._target, self._memory, values, mask)
+            self._decoded.append(computed)
+            x = ((computed.convolved + computed.attended) * _HALF + x) * _HALF
         self._last = x
         return self._decoder_out(x)
 
@@ -85,11 +85,11 @@ class FconvRelevance(Relevance):
         for number in reversed(range(len(self._decoder))):
             # Above the last convolution, a position is there for its own prediction only.
             reach = Reach.OWN if number == len(self._decoder) - 1 else Reach.LATER
-            found = self._decoder[number].back(self._decoded[number], self._target, relevance, reach)
-            relevance = found.stream
-            of_prefix += found.inputs
-            memory += found.keys
-            values += found.values
+            of_layer = self._decoder[number].back(self._decoded[number], self._target, relevance, reach)
+            relevance = of_layer.stream
+            of_prefix += of_layer.inputs
+            memory += of_layer.keys
+            values += of_layer.values
         of_prefix += self._decoder_in.back(self._target, relevance, Reach.LATER)
         return Found(self._through_encoder(memory, values), of_prefix)
 
@@ -133,7 +133,7 @@ class _Convolution(_Map):
 
     def back(self, read: Tensor, relevance: Tensor, reach: Reach, lengths: Tensor | None = None) -> Tensor:
         """Returns the relevance of what it has read in sentences of these ``lengths`` (row), or all the same."""
-        found = torch.zeros_like(relevance)
+        of_inputs = torch.zeros_like(relevance)
         size = read.shape[-1]
         for place in range(len(read)):
             first, steps = max(0, place - self._before), reach.steps(place, relevance.shape[2])
@@ -149,8 +149,8 @@ class _Convolution(_Map):
                     Reach.EVERY,
                 )[0]
                 by_place = of_window.view(*of_window.shape[:2], stop - first, size).permute(2, 0, 1, 3)
-                found[first:stop, rows, steps] += by_place
-        return found
+                of_inputs[first:stop, rows, steps] += by_place
+        return of_inputs
 
     def _stops(self, place: int, length: int, lengths: Tensor | None) -> Iterator[tuple[slice | Tensor, int]]:
         """Yields groups of rows, and where the windows at a position end in them, or their sentences."""
@@ -202,7 +202,7 @@ class _Layer:
         return _Decoded(x, convolved, asked, self._attended(mixed), mixed, attention)
 
     def back(self, kept: _Decoded, inputs: Tensor, relevance: Tensor, reach: Reach) -> _OfLayer:
-        """Returns the relevance of what it has read, of that of what it hands on."""
+        """Returns the relevance of what it has read, of that of what it passes on."""
         summed = (kept.convolved + kept.attended) * _HALF
         relevance, of_x = self._rules.summed(_SUM, summed * _HALF, kept.x * _HALF, relevance)
         halves = kept.convolved * _HALF, kept.attended * _HALF
@@ -215,10 +215,10 @@ class _Layer:
             steps, now = reach.steps(place, of_mixed.shape[2]), slice(place, place + 1)
             attended = kept.attention
             one = attended._replace(queries=attended.queries[:, :, now], softmax=attended.softmax[:, :, now])
-            found = self._rules.attention(_ATTENTION, one, of_mixed[now, :, steps])
-            of_queries[now, :, steps] = found.queries
-            of_keys[:, :, steps] += found.keys
-            of_values[:, :, steps] += found.values
+            of_attention = self._rules.attention(_ATTENTION, one, of_mixed[now, :, steps])
+            of_queries[now, :, steps] = of_attention.queries
+            of_keys[:, :, steps] += of_attention.keys
+            of_values[:, :, steps] += of_attention.values
         of_asked, of_inputs = self._rules.summed(_SUM, kept.asked * _HALF, inputs * _HALF, of_queries)
         of_convolved = of_convolved + self._query.back(kept.convolved, of_asked, reach)
         stream = of_x + self._convolution.back(kept.x, of_convolved, reach)

@@ -77,15 +77,15 @@ class LstmRelevance(Relevance):
     def read(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> Tensor:
         """Returns decoder states (target, row, dim), and keeps what ``propagate`` needs."""
         model, rules = self._model, self.rules
-        found = self._pass.forward(vectors, mask, prefix)
+        forward = self._pass.forward(vectors, mask, prefix)
         encoder, decoder = self._layers
-        self._lengths, self._memory, self._queries = found.lengths, found.memory, found.queries
+        self._lengths, self._memory, self._queries = forward.lengths, forward.memory, forward.queries
         self._vectors, self._prefix = vectors.transpose(0, 1), prefix.transpose(0, 1)
-        self._states, self._weights = found.states.transpose(0, 1), found.cross[0].weights[:, 0]
-        directed = [_Cells(rules, layer, steps) for layer, steps in zip(encoder, found.encoder, strict=True)]
+        self._states, self._weights = forward.states.transpose(0, 1), forward.cross[0].weights[:, 0]
+        directed = [_Cells(rules, layer, steps) for layer, steps in zip(encoder, forward.encoder, strict=True)]
         directions = 2 if model.settings.bidirectional else 1
         self._encoder = [directed[start : start + directions] for start in range(0, len(directed), directions)]
-        self._decoder = [_Cells(rules, layer, steps) for layer, steps in zip(decoder, found.decoder, strict=True)]
+        self._decoder = [_Cells(rules, layer, steps) for layer, steps in zip(decoder, forward.decoder, strict=True)]
         self._contexts = (self._weights @ self._memory).transpose(0, 1)
         self._projected = model.from_context(self._contexts)
         return self._states
@@ -93,8 +93,8 @@ class LstmRelevance(Relevance):
     @torch.no_grad()
     def propagate(self, relevance: Tensor) -> Found:
         """Returns what the relevance of decoder states is made of."""
-        found = self._through_decoder(relevance)
-        return Found(self._through_encoder(found), found.prefix)
+        of_decoder = self._through_decoder(relevance)
+        return Found(self._through_encoder(of_decoder), of_decoder.prefix)
 
     def _through_decoder(self, relevance: Tensor) -> _OfDecoder:
         """Returns what decoder states are made of; from the last position on, each with its steps and all later."""
@@ -114,14 +114,14 @@ class LstmRelevance(Relevance):
             hidden[-1][:, looked] += of_state
             for number in reversed(range(len(self._decoder))):
                 given = hidden[number][:, later] + cell[number][:, later]
-                found = self._decoder[number].step(place, self._read_at(number, place), given)
-                hidden[number][:, later], cell[number][:, later] = found.hidden, found.cell
+                of_step = self._decoder[number].step(place, self._read_at(number, place), given)
+                hidden[number][:, later], cell[number][:, later] = of_step.hidden, of_step.cell
                 if number:
-                    hidden[number - 1][:, later] += found.read
+                    hidden[number - 1][:, later] += of_step.read
                     continue
-                prefix[place, :, later] = found.read[..., :dim]
+                prefix[place, :, later] = of_step.read[..., :dim]
                 if feeding and place:
-                    relevance[place - 1, :, later] += found.read[..., dim:]
+                    relevance[place - 1, :, later] += of_step.read[..., dim:]
         return _OfDecoder(memory, prefix, hidden, cell)
 
     def _read_at(self, number: int, place: int) -> Tensor:
@@ -144,10 +144,10 @@ class LstmRelevance(Relevance):
             of_state = self._linear(model.inner, recurrent, of_state)
         else:
             of_state, of_context = self.rules.summed(_STATE, recurrent, projected, relevance)
-        found = self._through_attention(place, self._linear(model.from_context, self._contexts[now], of_context))
+        of_attention = self._through_attention(place, self._linear(model.from_context, self._contexts[now], of_context))
         if model.settings.attention != "uniform":
-            of_state = of_state + self._linear(model.bilinear, recurrent, found.queries)
-        return of_state[0], found.keys + found.values
+            of_state = of_state + self._linear(model.bilinear, recurrent, of_attention.queries)
+        return of_state[0], of_attention.keys + of_attention.values
 
     def _through_attention(self, place: int, relevance: Tensor) -> OfAttention:
         """Returns what the relevance (1, row, step, width) of a context gives; keys and values are encoder states."""
@@ -158,14 +158,14 @@ class LstmRelevance(Relevance):
             return constant(self.rules, _ATTENTION, attended, relevance)
         return self.rules.attention(_ATTENTION, attended, relevance)
 
-    def _through_encoder(self, found: _OfDecoder) -> Tensor:
+    def _through_encoder(self, of_decoder: _OfDecoder) -> Tensor:
         """Returns the relevance of source vectors (source, row, step, dim)."""
-        heirs, relevance = self._model.initial_layers(), found.memory
+        heirs, relevance = self._model.initial_layers(), of_decoder.memory
         for number in reversed(range(len(self._encoder))):
             layer = self._encoder[number]
             by_direction = [each.clone() for each in relevance.chunk(len(layer), -1)]
             if number in heirs:
-                for name, first in (("hidden", found.hidden), ("cell", found.cell)):
+                for name, first in (("hidden", of_decoder.hidden), ("cell", of_decoder.cell)):
                     copies = [each for each, heir in zip(first, heirs, strict=True) if heir == number]
                     self._to_last(by_direction, [getattr(cells.steps, name) for cells in layer], copies)
             read = self._vectors
@@ -199,9 +199,9 @@ class LstmRelevance(Relevance):
         for place in range(len(read))[:: 1 if backwards else -1]:
             # Reading backwards, a sentence begins where its padding ends.
             begins = self._lengths - 1 == place if backwards else torch.full_like(self._lengths, place == 0).bool()
-            found = cells.step(place, read[place], carried + given[place], begins)
-            relevance[place] += found.read
-            carried = found.hidden + found.cell
+            of_step = cells.step(place, read[place], carried + given[place], begins)
+            relevance[place] += of_step.read
+            carried = of_step.hidden + of_step.cell
 
     def _linear(self, layer: nn.Linear, read: Tensor, relevance: Tensor) -> Tensor:
         return self.rules.linear(_LINEAR, read, layer.weight, layer.bias, relevance, Reach.EVERY)
@@ -233,8 +233,8 @@ class _Cells:
                 of_read[rows] = self._linear(read[rows], self._input[:, : read.shape[-1]], some)
                 continue
             weight = torch.cat((self._input[:, : read.shape[-1]], self._recurrent), 1)
-            found = self._linear(torch.cat((read, steps.hidden_before[place]), -1)[rows], weight, some)
-            of_read[rows], of_hidden[rows] = found.tensor_split((read.shape[-1],), -1)
+            of_inputs = self._linear(torch.cat((read, steps.hidden_before[place]), -1)[rows], weight, some)
+            of_read[rows], of_hidden[rows] = of_inputs.tensor_split((read.shape[-1],), -1)
         return _OfStep(of_read, of_hidden, kept[0])
 
     def _linear(self, read: Tensor, weight: Tensor, relevance: Tensor) -> Tensor:

@@ -39,9 +39,9 @@ class Parts(ABC):
         """Returns (position, row, output): the sum over inputs of all z of one sign."""
         if self.library is None:
             return torch.stack([part(self.z(place), sign, in_place=True).sum(-1) for place in range(len(self.read))])
-        found = self.read.new_empty(*self.read.shape[:2], self.outputs)
-        self.compiled_totals(self.library, sign, found)
-        return found if sign > 0 else found.neg_()
+        sums = self.read.new_empty(*self.read.shape[:2], self.outputs)
+        self.compiled_totals(self.library, sign, sums)
+        return sums if sign > 0 else sums.neg_()
 
     def gather(self, sign: int, relevance: Tensor, scale: Tensor, factor: Tensor, reach: Reach) -> Tensor:
         """Returns (position, row, step, input): the sum over outputs of z of one sign times what stands there.
@@ -49,31 +49,31 @@ class Parts(ABC):
         That is relevance (position, row, step, output) times ``scale`` (position, row, output) times ``factor``
         (position, row, step).
         """
-        found = relevance.new_empty(*relevance.shape[:3], self.width)
+        gathered = relevance.new_empty(*relevance.shape[:3], self.width)
         if self.library is None:
-            found.zero_()
+            gathered.zero_()
             for place in range(len(self.read)):
                 steps = reach.steps(place, relevance.shape[2])
                 ratio = relevance[place, :, steps] * scale[place, :, None] * factor[place, :, steps, None]
-                found[place, :, steps] = ratio @ part(self.z(place), sign, in_place=True)
-            return found
+                gathered[place, :, steps] = ratio @ part(self.z(place), sign, in_place=True)
+            return gathered
         # Compiled, the positive parts of negated z stand in the place of negative ones.
         given = relevance.contiguous(), (sign * scale).contiguous(), factor.contiguous()
-        if not self.compiled_gather(self.library, sign, given, reach, found):
+        if not self.compiled_gather(self.library, sign, given, reach, gathered):
             raise MemoryError
-        return found
+        return gathered
 
     @abstractmethod
     def z(self, position: int) -> Tensor:
         """Returns (row, output, input) of one position, to be written over."""
 
     @abstractmethod
-    def compiled_totals(self, library: ctypes.CDLL, sign: int, found: Tensor) -> None:
+    def compiled_totals(self, library: ctypes.CDLL, sign: int, sums: Tensor) -> None:
         """Writes the sums of the positive parts of z, or of negated z."""
 
     @abstractmethod
     def compiled_gather(
-        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, gathered: Tensor
     ) -> bool:
         """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
 
@@ -92,19 +92,19 @@ class LinearParts(Parts):
             return vectors * self._weight
         return torch.addcmul(self._added[:, None], vectors, self._weight)
 
-    def compiled_totals(self, library: ctypes.CDLL, sign: int, found: Tensor) -> None:
+    def compiled_totals(self, library: ctypes.CDLL, sign: int, sums: Tensor) -> None:
         """Writes the sums of the positive parts of z, or of negated z."""
-        positions, rows, outputs = found.shape
-        tensors = self._weight.contiguous(), *self._signed(sign), found
+        positions, rows, outputs = sums.shape
+        tensors = self._weight.contiguous(), *self._signed(sign), sums
         _call(library.linear_totals, (positions * rows, outputs, self.width), tensors)
 
     def compiled_gather(
-        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, gathered: Tensor
     ) -> bool:
         """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
         panels = self._weight.reshape(self.outputs, self.width // PANEL, PANEL).transpose(0, 1).contiguous()
-        sizes = *found.shape[:3], _REACH[reach], self.outputs, self.width
-        return _call(library.linear_shares, sizes, (panels, *self._signed(sign), *given, found))
+        sizes = *gathered.shape[:3], _REACH[reach], self.outputs, self.width
+        return _call(library.linear_shares, sizes, (panels, *self._signed(sign), *given, gathered))
 
     def _signed(self, sign: int) -> tuple[Tensor, Tensor]:
         """Returns what is added, and what was read, both negated for the negative sign."""
@@ -127,22 +127,22 @@ class NormParts(Parts):
 
     def z(self, position: int) -> Tensor:
         """Returns (row, output, input) of one position, to be written over."""
-        found = torch.addcmul(
+        products = torch.addcmul(
             self._added[:, None], self._across[position][..., None], self.read[position][:, None]
         ).addcmul_(self._along[position][..., None], self._turned[position][:, None])
-        found.diagonal(dim1=1, dim2=2).add_(self._diagonal[position])
-        return found
+        products.diagonal(dim1=1, dim2=2).add_(self._diagonal[position])
+        return products
 
-    def compiled_totals(self, library: ctypes.CDLL, sign: int, found: Tensor) -> None:
+    def compiled_totals(self, library: ctypes.CDLL, sign: int, sums: Tensor) -> None:
         """Writes the sums of the positive parts of z, or of negated z."""
-        _call(library.norm_totals, (found.shape[0] * found.shape[1], self.width), (*self._signed(sign), found))
+        _call(library.norm_totals, (sums.shape[0] * sums.shape[1], self.width), (*self._signed(sign), sums))
 
     def compiled_gather(
-        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, found: Tensor
+        self, library: ctypes.CDLL, sign: int, given: tuple[Tensor, ...], reach: Reach, gathered: Tensor
     ) -> bool:
         """Writes the products with the positive parts of z, or of negated z; returns whether memory sufficed."""
-        sizes = *found.shape[:3], _REACH[reach], self.width
-        return _call(library.norm_shares, sizes, (*self._signed(sign), *given, found))
+        sizes = *gathered.shape[:3], _REACH[reach], self.width
+        return _call(library.norm_shares, sizes, (*self._signed(sign), *given, gathered))
 
     def _signed(self, sign: int) -> tuple[Tensor, Tensor]:
         """Returns what is added, and all vectors that z is made of; negated z has factors of the other sign."""

@@ -1,8 +1,8 @@
 """The interface of rules of relevance propagation, and their common code.
 
 Relevances are (position, row, step, width): a *step* is a target position whose prediction is explained, and a position
-may have relevance at some steps only (``Reach``). What a layer hands on depends on the forward pass alone: all steps of
-a sentence share it, and each is one more row of a matrix product.
+may have relevance at some steps only (``Reach``). What a layer passes on depends on the forward pass alone: all steps
+of a sentence share it, and each is one more row of a matrix product.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Losses:
 class Rules(ABC):
     """One way to propagate. ``kind`` is what the losses of a layer are counted under.
 
-    An activation function between two layers hands on what it gets: it has no method here.
+    An activation function between two layers passes on what it gets: it has no method here.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Rules(ABC):
         """Returns the relevance of two vectors (position, row, width) whose sum got it."""
 
     @abstractmethod
-    def attention(self, kind: str, found: Attended, relevance: Tensor) -> OfAttention:
+    def attention(self, kind: str, attended: Attended, relevance: Tensor) -> OfAttention:
         """Returns the relevance of queries, keys and values whose heads' outputs (side by side) got it."""
 
 
@@ -133,13 +133,13 @@ def sum_of(parts: Iterable[Tensor]) -> Tensor:
 
 def gathered(weights: Tensor, ratio: Tensor) -> Tensor:
     """Returns (row, head, key, step, width): what comes to a key from queries (row, head, query, step, width)."""
-    found = weights.transpose(-1, -2) @ ratio.flatten(-2)
-    return found.view(*found.shape[:3], *ratio.shape[-2:])
+    summed = weights.transpose(-1, -2) @ ratio.flatten(-2)
+    return summed.view(*summed.shape[:3], *ratio.shape[-2:])
 
 
-def of_values_alone(found: Attended, of_values: Tensor) -> OfAttention:
+def of_values_alone(attended: Attended, of_values: Tensor) -> OfAttention:
     """Returns the relevance of values (row, head, key, step, width), and none of queries and keys."""
     of_queries, of_keys = (
-        each.new_zeros(*each.shape[:3], of_values.shape[3], each.shape[3]) for each in (found.queries, found.keys)
+        each.new_zeros(*each.shape[:3], of_values.shape[3], each.shape[3]) for each in (attended.queries, attended.keys)
     )
     return OfAttention(*map(side_by_side, (of_queries, of_keys, of_values)))

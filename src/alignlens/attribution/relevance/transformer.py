@@ -1,6 +1,6 @@
 """Relevance in a Transformer, with layer norms before or after its branches (Voita et al. 2020, section 2.2).
 
-A residual sum gives to stream and branch; ReLU hands on what it gets; a layer norm is a function of all that it reads.
+A residual sum gives to stream and branch; ReLU passes on what it gets; a layer norm is a function of all that it reads.
 Inside attention there are several rules (``attention``). Relevance leaves the decoder for the encoder in every layer's
 attention to the source, and what arrives there is added up.
 """
@@ -98,17 +98,17 @@ class _Branched:
         self._stream, self.inner = states, self._branch.enter(states)
         return self.inner
 
-    def _leave(self, found: Tensor) -> Tensor:
+    def _leave(self, output: Tensor) -> Tensor:
         """Returns the stream with what the layer has found."""
-        self._found = found
-        return self._branch.leave(self._stream, found)
+        self._output = output
+        return self._branch.leave(self._stream, output)
 
     def _split(self, relevance: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the relevance of the stream, and of what the layer has added to it."""
         if not self._branch.norm_first:
-            summed = self._stream + self._found
+            summed = self._stream + self._output
             relevance = self.rules.norm(_NORM, summed, self._branch.norm, relevance, self.reach)
-        return self.rules.summed(_SUM, self._stream, self._found, relevance)
+        return self.rules.summed(_SUM, self._stream, self._output, relevance)
 
     def _joined(self, stream: Tensor, inner: Tensor) -> Tensor:
         if self._branch.norm_first:
@@ -124,8 +124,8 @@ class _Kept(_Branched, ABC):
 
     def propagate(self, relevance: Tensor) -> Tensor:
         """Returns the relevance of the stream before the layer."""
-        stream, found = self._split(relevance)
-        return self._joined(stream, self._inside(found))
+        stream, branch = self._split(relevance)
+        return self._joined(stream, self._inside(branch))
 
     @abstractmethod
     def _inside(self, relevance: Tensor) -> Tensor:
@@ -159,8 +159,8 @@ class _OwnAttention(_Kept):
 
     def _inside(self, relevance: Tensor) -> Tensor:
         mixed = self._linear(self._layer.output, self._mixed, relevance)
-        found = self.rules.attention(_ATTENTION, self._attended, mixed)
-        return self._linear(self._layer.project, self.inner, torch.cat(found, -1))
+        of_attention = self.rules.attention(_ATTENTION, self._attended, mixed)
+        return self._linear(self._layer.project, self.inner, torch.cat(of_attention, -1))
 
 
 class RelevantCross(_Branched):
@@ -186,10 +186,10 @@ class RelevantCross(_Branched):
         """Returns the relevance of the stream before the layer, and that of the encoder's output."""
         stream, relevance = self._split(relevance)
         mixed = self._linear(self.layer.output, self._mixed, relevance)
-        found = self.rules.attention(_ATTENTION, self._attended, mixed)
-        keys_values = torch.cat((found.keys, found.values), -1)
+        of_attention = self.rules.attention(_ATTENTION, self._attended, mixed)
+        keys_values = torch.cat((of_attention.keys, of_attention.values), -1)
         to_source = self._linear(self.layer.project, self._memory, keys_values, Reach.EVERY)
-        return self._joined(stream, self._linear(self.layer.query, self.inner, found.queries)), to_source
+        return self._joined(stream, self._linear(self.layer.query, self.inner, of_attention.queries)), to_source
 
 
 def _attended(queries: Tensor, keys: Tensor, values: Tensor, heads: int, visible: Tensor) -> Attended:

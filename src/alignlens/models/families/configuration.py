@@ -73,7 +73,7 @@ def activation_of(config: Mapping[str, Any], path: Path) -> Literal["relu", "swi
 
 
 def is_shared(config: Mapping[str, Any]) -> bool:
-    """Tells whether both sides of a Marian model have one table of vectors."""
+    """Returns whether both sides of a Marian model have one table of vectors."""
     return bool(config.get("share_encoder_decoder_embeddings", True))
 
 

@@ -60,7 +60,7 @@ _TABLES = ("source_table.weight", "output.weight")
 
 
 def _is_tied(tensors: Mapping[str, Tensor]) -> bool:
-    """Tells whether the output layer is the table of vectors."""
+    """Returns whether the output layer is the table of vectors."""
     output, shared = tensors.get("lm_head.weight"), tensors.get("shared.weight")
     return output is None or (shared is not None and torch.equal(output, shared))
 
@@ -100,6 +100,6 @@ def _names(settings: T5Settings) -> Iterator[tuple[str, list[str]]]:
                 yield f"{ours}.{name}_branch.norm.weight", [f"{theirs}.{place}.layer_norm.weight"]
             net = f"{theirs}.{len(branches)}.DenseReluDense"
             inner = {"widen": "wi_0", "gate": "wi_1"} if settings.gated else {"widen": "wi"}
-            for part, made in (*inner.items(), ("narrow", "wo")):
-                yield f"{ours}.feed_forward.{part}.weight", [f"{net}.{made}.weight"]
+            for part, tensor_name in (*inner.items(), ("narrow", "wo")):
+                yield f"{ours}.feed_forward.{part}.weight", [f"{net}.{tensor_name}.weight"]
             yield f"{ours}.feed_forward_branch.norm.weight", [f"{theirs}.{len(branches)}.layer_norm.weight"]

@@ -44,7 +44,7 @@ def build(results: Results, out: Path) -> Built:
     causes, tables["True causes"] = _write_causes(out, results)
     figures = {**_write_figures(out, results), "Noise": _write_curves(out, results)}
     facts = [
-        ("datasets", ", ".join(_dataset_told(dataset) for dataset in results.datasets)),
+        ("datasets", ", ".join(_described(dataset) for dataset in results.datasets)),
         ("models", ", ".join(dict.fromkeys(run.model for run in results.models)) or "none attributed"),
         ("model seeds", ", ".join(dict.fromkeys(run.seed for run in results.models)) or "none"),
         (
@@ -62,9 +62,9 @@ def _write_tables(out: Path, results: Results) -> dict[str, list[Table]]:
     """Writes every table of all datasets as CSV, Markdown, LaTeX and HTML, and returns them by label."""
     by_label: dict[str, list[Table]] = {}
     for number, stem in _FILES.items():
-        found = [table for table in _study_tables(results) if table.table == number]
-        by_label[_LABELS[number]] = shown = [study_table(table, results) for table in found]
-        write_csv(out / f"{stem}.csv", LONG_COLUMNS, long_form(found))
+        selected = [table for table in _study_tables(results) if table.table == number]
+        by_label[_LABELS[number]] = shown = [study_table(table, results) for table in selected]
+        write_csv(out / f"{stem}.csv", LONG_COLUMNS, long_form(selected))
         write_shown(out, stem, STUDY.title, shown)
     return by_label
 
@@ -73,12 +73,12 @@ def _write_causes(out: Path, results: Results) -> tuple[list[CauseTable], list[T
     """Writes the hits among true causes where they are known, and returns them with their tables."""
     for old in out.glob("causes.*"):
         old.unlink()
-    found = [table for dataset in results.datasets if (table := cause_table(results, dataset)) is not None]
-    shown = [causes_table(table, results) for table in found]
-    if found:
-        write_csv(out / "causes.csv", CAUSE_COLUMNS, records(found))
+    causes = [table for dataset in results.datasets if (table := cause_table(results, dataset)) is not None]
+    shown = [causes_table(table, results) for table in causes]
+    if causes:
+        write_csv(out / "causes.csv", CAUSE_COLUMNS, records(causes))
         write_shown(out, "causes", STUDY.title, shown)
-    return found, shown
+    return causes, shown
 
 
 def _study_tables(results: Results) -> list[StudyTable]:
@@ -108,17 +108,17 @@ def _write_figures(out: Path, results: Results) -> dict[str, list[Picture]]:
 
 def _write_curves(out: Path, results: Results) -> list[Picture]:
     """Writes what noise does to the error rate; the table always, the figure if there is anything to draw."""
-    found = points(results)
-    write_csv(out / "samples.csv", CURVE_COLUMNS, [point.record() for point in found])
-    if not found:
+    curve = points(results)
+    write_csv(out / "samples.csv", CURVE_COLUMNS, [point.record() for point in curve])
+    if not curve:
         return []
     caption = "Signed saliency: error rate against noisy copies and noise level"
-    told = (
+    description = (
         f"{caption}. A pass is one forward run and one backward run per target piece; shaded: interval over sentences."
     )
-    return [write_figure(out / "samples", draw_noise_curves(found, caption), told)]
+    return [write_figure(out / "samples", draw_noise_curves(curve, caption), description)]
 
 
-def _dataset_told(dataset: Any) -> str:
+def _described(dataset: Any) -> str:
     counterpart = f"printed as {dataset.published}" if dataset.published else "not in the paper"
     return f"{dataset.name} ({'-'.join(dataset.pair)}, {counterpart})"

@@ -47,12 +47,12 @@ class CauseTable:
 def cause_table(results: Results, dataset: ScoredDataset) -> CauseTable | None:
     """Returns the methods of Table 1 against the true causes, or None where no causes are known."""
     for direction in dataset.directions:
-        made = (
+        candidates = (
             _line(results, dataset, direction, architecture, model, group, name)
             for architecture, model, group in row_groups(results, dataset)
             for name in METHODS
         )
-        lines = tuple(line for line in made if line is not None)
+        lines = tuple(line for line in candidates if line is not None)
         if lines:
             return CauseTable(dataset, direction, lines)
     return None
@@ -63,11 +63,13 @@ def _line(
 ) -> CauseLine | None:
     method = results.protocol.method(name)
     scores = scores_of(results, dataset, model, FORCED, method, direction)
-    found = [score.causes for score in scores if score.causes is not None]
-    if not found:
+    causes = [score.causes for score in scores if score.causes is not None]
+    if not causes:
         return None
-    hits = estimate_of([score.hits for score in found], [score.low for score in found], [score.high for score in found])
-    known = [score.chance for score in found if not math.isnan(score.chance)]
+    hits = estimate_of(
+        [score.hits for score in causes], [score.low for score in causes], [score.high for score in causes]
+    )
+    known = [score.chance for score in causes if not math.isnan(score.chance)]
     chance = fmean(known) if known else math.nan
     return CauseLine(architecture, model, method, group, METHODS[name], hits, chance)
 

@@ -71,15 +71,15 @@ def no_better_with_noise(evidence: Evidence) -> Finding:
 
 def _by_dataset(gaps: Iterable[tuple[Place, Sampled | None]]) -> dict[str, list[Sampled]]:
     """Returns the gaps of all cells that have one."""
-    found: dict[str, list[Sampled]] = {}
+    by_dataset: dict[str, list[Sampled]] = {}
     for place, gap in gaps:
         if gap is not None:
-            found.setdefault(place.dataset, []).append(gap)
-    return found
+            by_dataset.setdefault(place.dataset, []).append(gap)
+    return by_dataset
 
 
 def _flat(gaps: dict[str, list[Sampled]]) -> list[Sampled]:
-    return [gap for found in gaps.values() for gap in found]
+    return [gap for of_dataset in gaps.values() for gap in of_dataset]
 
 
 def _together(datasets: Iterable[str], what: str) -> Place:
@@ -93,21 +93,21 @@ def penalty_by_architecture(evidence: Evidence) -> Finding:
     gaps = {name: _by_dataset(_gaps(evidence, "attention", "ding_grad", (name,))) for name in names}
     if not all(gaps.values()):
         return Finding()
-    means = {name: mean_of(_flat(found)) for name, found in gaps.items()}
-    datasets = list(dict.fromkeys(dataset for found in gaps.values() for dataset in found))
+    means = {name: mean_of(_flat(of_dataset)) for name, of_dataset in gaps.items()}
+    datasets = list(dict.fromkeys(dataset for of_dataset in gaps.values() for dataset in of_dataset))
     tally = evidence.tally()
     for more, less in pairwise(names):
         place = _together(datasets, f"{ARCHITECTURES[more]} above {ARCHITECTURES[less]}")
         tally.add(place, tally.above(means[more], means[less]))
     place = _together(datasets, "at least 10 points for the Transformer")
     tally.add(place, tally.at_least(means["transformer"], 10))
-    told = [
+    details = [
         f"{dataset} " + ", ".join(f"{ARCHITECTURES[name]} {mean_of(gaps[name][dataset]).value:+.1f}" for name in gaps)
         for dataset in datasets
-        if all(dataset in found for found in gaps.values())
+        if all(dataset in of_dataset for of_dataset in gaps.values())
     ]
     numbers = ", ".join(f"{ARCHITECTURES[name]} {mean.value:+.1f}" for name, mean in means.items())
-    return counted_cases(tally, numbers=f"mean loss {numbers}", details="; ".join(told))
+    return counted_cases(tally, numbers=f"mean loss {numbers}", details="; ".join(details))
 
 
 def gain_over_attention(evidence: Evidence) -> Finding:
@@ -120,8 +120,8 @@ def gain_over_attention(evidence: Evidence) -> Finding:
     tally.add(_together(gaps, "at least 8 points"), tally.at_least(mean, 8))
     tally.add(_together(gaps, "at most 22 points"), tally.at_most(mean, 22))
     numbers = f"mean {mean.value:.1f}, smallest {min(cells):.1f}, largest {max(cells):.1f} ({len(cells)} cells)"
-    told = "; ".join(f"{dataset} {mean_of(found).value:.1f}" for dataset, found in sorted(gaps.items()))
-    return counted_cases(tally, numbers=numbers, details=told)
+    details = "; ".join(f"{dataset} {mean_of(of_dataset).value:.1f}" for dataset, of_dataset in sorted(gaps.items()))
+    return counted_cases(tally, numbers=numbers, details=details)
 
 
 def signed_beats_unsigned(evidence: Evidence) -> Finding:
@@ -137,20 +137,20 @@ def signed_beats_unsigned(evidence: Evidence) -> Finding:
 def nearly_equal_on_transformer(evidence: Evidence) -> Finding:
     """D11: the unsigned score wins somewhere, and the two are close on average."""
     wins, close = evidence.tally(), evidence.tally()
-    found = list(_gaps(evidence, "li_smoothgrad", "ding_smoothgrad", ("transformer",)))
-    for place, gap in found:
+    gaps_by_place = list(_gaps(evidence, "li_smoothgrad", "ding_smoothgrad", ("transformer",)))
+    for place, gap in gaps_by_place:
         wins.add(place, wins.above(gap, 0))
-    gaps = _by_dataset(found)
+    gaps = _by_dataset(gaps_by_place)
     if not gaps:
         return Finding()
     sizes = {dataset: mean_of(list(map(abs, cells))) for dataset, cells in gaps.items()}
     mean = mean_of(list(map(abs, _flat(gaps))))
     close.add(_together(gaps, "mean absolute gap at most 3"), close.at_most(mean, 3))
     won = {dataset: sum(gap.value > 0 for gap in cells) for dataset, cells in gaps.items()}
-    told = [f"{name} {won[name]} of {len(gaps[name])}, gap {sizes[name].value:.1f}" for name in sorted(gaps)]
+    details = [f"{name} {won[name]} of {len(gaps[name])}, gap {sizes[name].value:.1f}" for name in sorted(gaps)]
     numbers = f"unsigned ahead in {sum(won.values())} of {wins.total} cells; mean absolute gap {mean.value:.1f}"
     both = all_of((verdict(at_least(1), outcomes(wins)), verdict(every, outcomes(close))))
-    return Finding(both, wins + close, numbers, "; ".join(told))
+    return Finding(both, wins + close, numbers, "; ".join(details))
 
 
 def giza_is_best(evidence: Evidence) -> Finding:
@@ -193,13 +193,13 @@ def _leads(evidence: Evidence, text: str) -> Iterator[tuple[Place, Sampled | Non
 
 def largest_lead(evidence: Evidence) -> Finding:
     """D14: the largest lead over fast_align online is on ro<>en bidir, or is at least 4 points."""
-    found: dict[tuple[str, str], list[Sampled]] = {}
+    by_column: dict[tuple[str, str], list[Sampled]] = {}
     for place, lead in _leads(evidence, "online"):
         if lead is not None:
-            found.setdefault((place.dataset, place.column), []).append(lead)
-    if not found:
+            by_column.setdefault((place.dataset, place.column), []).append(lead)
+    if not by_column:
         return Finding()
-    leads = {where: mean_of(each) for where, each in found.items()}
+    leads = {where: mean_of(each) for where, each in by_column.items()}
     first, size = evidence.tally(), evidence.tally()
     for (dataset, column), lead in leads.items():
         if column == BIDIR and frozenset(evidence.datasets[dataset].pair) == _RO_EN:
@@ -210,8 +210,12 @@ def largest_lead(evidence: Evidence) -> Finding:
     (dataset, column) = max(leads, key=lambda where: leads[where].value)
     size.add(_together((name for name, _ in leads), "at least 4 points"), size.at_least(largest, 4))
     names = sorted({name for name, _ in leads})
-    told = [max((lead.value, column) for (name, column), lead in leads.items() if name == wanted) for wanted in names]
-    details = "; ".join(f"{name} {lead:+.1f} on {column}" for name, (lead, column) in zip(names, told, strict=True))
+    largest_of = [
+        max((lead.value, column) for (name, column), lead in leads.items() if name == wanted) for wanted in names
+    ]
+    details = "; ".join(
+        f"{name} {lead:+.1f} on {column}" for name, (lead, column) in zip(names, largest_of, strict=True)
+    )
     pairs = {frozenset(evidence.datasets[name].pair) for name in names}
     remark = "" if _RO_EN in pairs else "no ro<>en text here: only the size of the lead counts"
     either = any_of((verdict(at_least(1), outcomes(first)), verdict(every, outcomes(size))))
@@ -257,17 +261,17 @@ def sign_matters(evidence: Evidence) -> Finding:
     """D22: absolute values of the same products give more errors than their positive part."""
     tally = evidence.tally()
     method = evidence.results.protocol.method
-    told = []
+    remarks = []
     for unsigned, signed, label in (
         ("li_grad", "ding_grad", "Grad"),
         ("li_smoothgrad", "ding_smoothgrad", "SmoothGrad"),
     ):
-        mine = evidence.tally()
+        own = evidence.tally()
         for runs in evidence.models():
             for column in evidence.columns(runs[0].dataset):
                 gap = evidence.paired_gap(method(signed), method(unsigned, reading="abs_dot"), column)
                 place = Place(runs[0].dataset, column, f"{runs[0].model} {label}")
-                mine.add(place, mine.above(evidence.samples.over_seeds(runs, gap), 0))
-        told.append(f"{label} {mine.counts()[HELD]} of {mine.total}")
-        tally += mine
-    return counted_cases(tally, more_than(1 / 2), remark=", ".join(told))
+                own.add(place, own.above(evidence.samples.over_seeds(runs, gap), 0))
+        remarks.append(f"{label} {own.counts()[HELD]} of {own.total}")
+        tally += own
+    return counted_cases(tally, more_than(1 / 2), remark=", ".join(remarks))

@@ -125,8 +125,8 @@ def _missing(evidence: Evidence, rule: ClaimTest) -> str:
         for method in wanted:
             if all(measure(method, links)(run) is None for run in runs for links in _links(evidence, run.dataset)):
                 return f"{'no entropy of ' if rule.entropy else ''}{method}{'' if rule.entropy else ' was not run'}"
-    found = {f"{run.id.aligner} {run.id.text}" for run in evidence.results.aligners}
-    if absent := [name for name in rule.aligners if name not in found]:
+    present = {f"{run.id.aligner} {run.id.text}" for run in evidence.results.aligners}
+    if absent := [name for name in rule.aligners if name not in present]:
         return f"{' and '.join(absent)} {'was' if len(absent) == 1 else 'were'} not run"
     return ""
 
@@ -153,7 +153,7 @@ def depends_on_the_word(evidence: Evidence, changes: Sequence[LabelChange]) -> F
     if not attention.total or not saliency.total:
         return Finding()
     names = list(dict.fromkeys(change.method for change in changes))
-    told = ", ".join(f"{name} {_rate(change for change in changes if change.method == name)}" for name in names)
+    rates = ", ".join(f"{name} {_rate(change for change in changes if change.method == name)}" for name in names)
     details = "; ".join(
         f"{dataset} "
         + ", ".join(
@@ -163,7 +163,7 @@ def depends_on_the_word(evidence: Evidence, changes: Sequence[LabelChange]) -> F
         for dataset in sorted({change.dataset for change in changes})
     )
     both = all_of((verdict(every, outcomes(attention)), verdict(at_least(1), outcomes(saliency))))
-    return Finding(both, attention + saliency, f"best source piece changes: {told}", details)
+    return Finding(both, attention + saliency, f"best source piece changes: {rates}", details)
 
 
 def _share(evidence: Evidence, change: LabelChange) -> Sampled:
@@ -172,6 +172,6 @@ def _share(evidence: Evidence, change: LabelChange) -> Sampled:
 
 
 def _rate(changes: Iterable[LabelChange]) -> str:
-    found = list(changes)
-    pieces = sum(change.pieces for change in found)
-    return f"{100 * sum(change.changed for change in found) / pieces:.1f} %" if pieces else "not run"
+    listed = list(changes)
+    pieces = sum(change.pieces for change in listed)
+    return f"{100 * sum(change.changed for change in listed) / pieces:.1f} %" if pieces else "not run"

@@ -62,15 +62,15 @@ class _Level:
 def points(results: Results) -> list[Point]:
     """Returns all points of forced decoding, curve by curve."""
     levels = _levels(results)
-    found = []
+    curve = []
     for dataset in results.datasets:
         runs = results.runs(dataset.name, decoding=FORCED)
         for model in dict.fromkeys(run.model for run in runs):
-            mine = [run for run in runs if run.model == model]
+            of_model = [run for run in runs if run.model == model]
             for direction in dataset.directions:
-                made = (_point(results, mine, direction, level) for level in levels)
-                found += [point for point in made if point is not None]
-    return found
+                candidates = (_point(results, of_model, direction, level) for level in levels)
+                curve += [point for point in candidates if point is not None]
+    return curve
 
 
 def _point(results: Results, runs: Sequence[AttributedModel], direction: str, level: _Level) -> Point | None:
@@ -102,17 +102,17 @@ def _point(results: Results, runs: Sequence[AttributedModel], direction: str, le
 def _levels(results: Results) -> list[_Level]:
     """Returns everything that varies noise or copies and nothing else; without noise one copy is enough."""
     protocol = results.protocol
-    found = [_Level(SIGMA, 0.0, 1, protocol.at_sigma(0.0))]
+    levels = [_Level(SIGMA, 0.0, 1, protocol.at_sigma(0.0))]
     for text in {method for run in results.models for method in run.methods()}:
         method = parse(text)
         if method.name != "ding_smoothgrad":
             continue
         sigma, samples = float(method.parameters["sigma"]), int(method.parameters["n"])
         if text == protocol.method("ding_smoothgrad", sigma=sigma):
-            found.append(_Level(SIGMA, sigma, samples, text))
+            levels.append(_Level(SIGMA, sigma, samples, text))
         if text == protocol.method("ding_smoothgrad", n=samples):
-            found.append(_Level(SAMPLES, sigma, samples, text))
-    return sorted(found, key=lambda level: (level.curve, level.sigma, level.n))
+            levels.append(_Level(SAMPLES, sigma, samples, text))
+    return sorted(levels, key=lambda level: (level.curve, level.sigma, level.n))
 
 
 def _plain(value: Any) -> Any:

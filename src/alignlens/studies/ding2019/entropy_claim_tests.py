@@ -78,8 +78,8 @@ def transformer_attention_is_sharpest(evidence: Evidence) -> Finding:
         for decoding in (FORCED, FREE):
             for direction in evidence.columns(dataset, FREE):
                 measure = evidence.entropy(method, direction)
-                mine = evidence.across(dataset, "transformer", measure, decoding)
+                own = evidence.across(dataset, "transformer", measure, decoding)
                 for name in ("fconv", "lstm"):
                     place = Place(dataset, direction, f"{decoding}, {ARCHITECTURES[name]}")
-                    tally.add(place, tally.below(mine, evidence.across(dataset, name, measure, decoding)))
+                    tally.add(place, tally.below(own, evidence.across(dataset, name, measure, decoding)))
     return counted_cases(tally, unit="comparisons")

@@ -35,8 +35,8 @@ class Evidence:
 
     def architectures(self) -> list[str]:
         """Returns the architectures of the paper that have results, in its order."""
-        found = {run.architecture for run in self.results.models}
-        return [name for name in ARCHITECTURES if name in found]
+        present = {run.architecture for run in self.results.models}
+        return [name for name in ARCHITECTURES if name in present]
 
     def columns(self, dataset: ScoredDataset | str, decoding: str = FORCED) -> tuple[str, ...]:
         """Returns the columns of Table 1 (forced) or 2 (free)."""
@@ -45,10 +45,10 @@ class Evidence:
 
     def models(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[list[AttributedModel]]:
         """Returns the runs of each model of some architectures, of all of them by default: one run per seed."""
-        found: dict[tuple[str, str], list[AttributedModel]] = {}
+        by_model: dict[tuple[str, str], list[AttributedModel]] = {}
         for run in self.runs(architectures, decoding):
-            found.setdefault((run.dataset, run.model), []).append(run)
-        return list(found.values())
+            by_model.setdefault((run.dataset, run.model), []).append(run)
+        return list(by_model.values())
 
     def runs(self, architectures: Sequence[str] = (), decoding: str = FORCED) -> list[AttributedModel]:
         """Returns the runs of some architectures, of all of them by default."""
@@ -73,15 +73,15 @@ class Evidence:
 
     def systems(self, dataset: str, column: str) -> dict[str, Sampled]:
         """Returns the error rates of all rows of Table 1 but GIZA++, means over seeds."""
-        found: dict[str, Sampled | None] = {}
+        systems: dict[str, Sampled | None] = {}
         for architecture, title in ARCHITECTURES.items():
             for method, label in METHODS.items():
                 measure = self.rate(self.results.protocol.method(method), column)
-                found[f"{title} {label}"] = self.across(dataset, architecture, measure)
+                systems[f"{title} {label}"] = self.across(dataset, architecture, measure)
         for line in ALIGNERS:
             if line.in_paper and line.published != "giza":
-                found[line.label] = self.aligner(dataset, line.published, column)
-        return {name: value for name, value in found.items() if value is not None}
+                systems[line.label] = self.aligner(dataset, line.published, column)
+        return {name: value for name, value in systems.items() if value is not None}
 
     def rate(self, method: str, column: str) -> Measure:
         """Returns what measures the error rate of a method in a column."""
@@ -102,9 +102,9 @@ class Evidence:
         links = GROW_DIAG_FINAL if column == BIDIR else column
 
         def gap(run: AttributedModel) -> Sampled | None:
-            found = [run.find(name, links) for name in (method, other)]
-            shared = set.intersection(*({score.noise_seed for score in scores} for scores in found))
-            rates = (self.samples.error_rate(s for s in scores if s.noise_seed in shared) for scores in found)
+            scored = [run.find(name, links) for name in (method, other)]
+            shared = set.intersection(*({score.noise_seed for score in scores} for scores in scored))
+            rates = (self.samples.error_rate(s for s in scores if s.noise_seed in shared) for scores in scored)
             return gap_of(*rates)
 
         return gap

@@ -45,7 +45,7 @@ class LabelChange:
 def label_changes(results: Results) -> list[LabelChange]:
     """Returns the changes of every forced run whose matrices are there, for attention and signed saliency."""
     directions = {dataset.name: dataset.directions for dataset in results.datasets}
-    found = []
+    changes = []
     for run in results.runs(decoding=FORCED):
         for direction in directions[run.dataset]:
             folder = results.matrices(run, direction)
@@ -57,8 +57,8 @@ def label_changes(results: Results) -> list[LabelChange]:
                 other = results.protocol.method(name, label="runner_up")
                 if {plain, other} <= set(matrices.names):
                     counts = _changed(matrices, plain, other)
-                    found.append(LabelChange(run.dataset, run.model, run.seed, direction, name, counts))
-    return found
+                    changes.append(LabelChange(run.dataset, run.model, run.seed, direction, name, counts))
+    return changes
 
 
 def _changed(matrices: Matrices, method: str, other: str) -> NDArray[np.int64]:

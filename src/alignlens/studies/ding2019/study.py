@@ -47,8 +47,8 @@ STUDY = Study(
     name="ding2019",
     about="Ding, Xu and Koehn 2019, saliency as word alignment",
     title="Ding, Xu and Koehn 2019: word saliency for alignment",
-    lead="Saliency-driven word alignment interpretation for neural machine translation (WMT 2019), rerun: printed "
-    "numbers, ours, and what became of every claim.",
+    lead="Saliency-driven word alignment interpretation for neural machine translation (WMT 2019), repeated: printed "
+    "numbers, ours, and a verdict on every claim.",
     files=(
         "index.html",
         "claims.csv",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def short_error_rates(results: Results) -> list[dict[str, Any]]:
     """Returns Table 1 of every dataset with attributed models: models and methods only, without print."""
-    found = []
+    records = []
     for dataset in results.datasets:
         table = error_table(results, dataset, FORCED)
         rows = [
@@ -31,7 +31,7 @@ def short_error_rates(results: Results) -> list[dict[str, Any]]:
             if line.architecture != "aligner" and any(cell.ours.known for cell in line.cells)
         ]
         if rows:
-            found.append(
+            records.append(
                 {
                     "dataset": dataset.name,
                     "pair": list(dataset.pair),
@@ -40,7 +40,7 @@ def short_error_rates(results: Results) -> list[dict[str, Any]]:
                     "rows": rows,
                 }
             )
-    return found
+    return records
 
 
 def short_causes(tables: Sequence[CauseTable]) -> list[dict[str, Any]]:

@@ -106,12 +106,12 @@ def variants_table(results: Results, dataset: ScoredDataset) -> StudyTable:
             cells = []
             for column in columns:
                 links = GROW_DIAG_FINAL if column == BIDIR else column
-                mine, reference = _paired(
+                own, reference = _paired(
                     [run.find(method, links, extraction) for run in runs],
                     [run.find(protocol.method(varied), links) for run in runs],
                 )
                 why = _why(results, dataset, architecture, FORCED, column)
-                cells.append(StudyCell(column, _errors(mine, why), reference=_errors(reference, why).mean))
+                cells.append(StudyCell(column, _errors(own, why), reference=_errors(reference, why).mean))
             name = method if extraction == DING else f"{method}.{extraction}"
             lines.append(StudyLine(architecture, model, name, group, label, tuple(cells)))
     return StudyTable("variants", dataset, columns, tuple(lines))
@@ -150,14 +150,14 @@ def _errors(scores: Sequence[Score], reason: str) -> Estimate:
     return estimate_of([score.aer for score in scores], *bounds, reason)
 
 
-def _paired(mine: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple[list[Score], list[Score]]:
+def _paired(own: Sequence[list[Score]], others: Sequence[list[Score]]) -> tuple[list[Score], list[Score]]:
     """Returns the scores of two methods run by run, those under the same noise only."""
-    found: tuple[list[Score], list[Score]] = ([], [])
-    for pair in zip(mine, others, strict=True):
+    paired: tuple[list[Score], list[Score]] = ([], [])
+    for pair in zip(own, others, strict=True):
         shared = set.intersection(*({score.noise_seed for score in scores} for scores in pair))
-        for kept, scores in zip(found, pair, strict=True):
+        for kept, scores in zip(paired, pair, strict=True):
             kept += [score for score in scores if score.noise_seed in shared]
-    return found
+    return paired
 
 
 def scores_of(

@@ -48,16 +48,16 @@ def build(results: Results, out: Path) -> Built:
     """Writes tables and figures, and returns what they say."""
     curves = layers.curves(results)
     heads = layers.heads(results, curves)
-    found = shares.shares(results, curves)
+    shared = shares.shares(results, curves)
     write_csv(out / "layers.csv", layers.LAYER_COLUMNS, layers.layer_records(curves))
     write_csv(out / "heads.csv", layers.HEAD_COLUMNS, layers.head_records(heads))
-    write_csv(out / "shares.csv", shares.COLUMNS, shares.records(found))
-    tables = _write_tables(out, results, curves, heads, found)
+    write_csv(out / "shares.csv", shares.COLUMNS, shares.records(shared))
+    tables = _write_tables(out, results, curves, heads, shared)
     figures = _write_figures(out, results, curves, heads)
     encoders = read_encoders(results.manifest)
     of_encoders = _write_encoders(out, encoders)
     sections = sections_of({**tables, **of_encoders[0]}, {**figures, **of_encoders[1]})
-    verdicts = judge(results, curves, found, encoders)
+    verdicts = judge(results, curves, shared, encoders)
     facts = [
         ("datasets", ", ".join(dataset.name for dataset in results.datasets)),
         (
@@ -79,18 +79,18 @@ def build(results: Results, out: Path) -> Built:
 
 
 def _write_tables(
-    out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head], found: Sequence[Share]
+    out: Path, results: Results, curves: Sequence[Curve], heads: Sequence[Head], shared: Sequence[Share]
 ) -> dict[str, list[Table]]:
     """Writes the tables about translation models, and returns them by label."""
-    made = table3.tables(results, curves)
-    shown = [shown_table3(table, results) for table in made]
-    write_csv(out / "table3.csv", table3.COLUMNS, table3.records(made))
+    computed = table3.tables(results, curves)
+    shown = [shown_table3(table, results) for table in computed]
+    write_csv(out / "table3.csv", table3.COLUMNS, table3.records(computed))
     write_shown(out, "table3", STUDY.title, shown)
     by_label: dict[str, list[Table]] = {"Table 3": shown, "Heads": [], "END and the final period": []}
     for dataset in results.datasets:
         if related := [entry for entry in correlations(heads) if entry.dataset == dataset.name]:
             by_label["Heads"].append(heads_table(related, dataset))
-        if ours := [share for share in found if share.dataset == dataset.name]:
+        if ours := [share for share in shared if share.dataset == dataset.name]:
             by_label["END and the final period"].append(shares_table(dataset.name, ours))
     return by_label
 
@@ -102,12 +102,12 @@ def _write_figures(
     written: dict[str, list[Picture]] = {"Figure 7": [], "Heads": [], "Figure 8": []}
     for dataset in results.datasets:
         name = dataset.name
-        mine = [c for c in curves if (c.setting.dataset, c.setting.extraction) == (name, KOBAYASHI)]
-        if not mine:
+        own = [c for c in curves if (c.setting.dataset, c.setting.extraction) == (name, KOBAYASHI)]
+        if not own:
             continue
-        band = "range over seeds" if len(mine[0].seeds) > 1 else "interval over sentences"
+        band = "range over seeds" if len(own[0].seeds) > 1 else "interval over sentences"
         caption = f"Figure 7, {name}: error rate by decoder layer"
-        drawing = draw_layers(mine, caption)
+        drawing = draw_layers(own, caption)
         written["Figure 7"].append(write_figure(out / f"figure7-{name}", drawing, f"{caption}; shaded: {band}"))
         of_heads = [h for h in heads if (h.setting.dataset, h.setting.extraction) == (name, KOBAYASHI)]
         if of_heads:
@@ -116,9 +116,9 @@ def _write_figures(
         example = read_example(results, dataset)
         for label in example.rows if example else ():
             if example is not None and label.startswith(ARCHITECTURES["transformer"]):
-                drawn = layer_heatmaps(example, label, max(curve.depth for curve in mine))
-                for step, made in drawn.items():
-                    written["Figure 8"].append(write_figure(out / f"figure8-{step}-{name}", *made))
+                drawn = layer_heatmaps(example, label, max(curve.depth for curve in own))
+                for step, figure in drawn.items():
+                    written["Figure 8"].append(write_figure(out / f"figure8-{step}-{name}", *figure))
     return written
 
 
@@ -130,7 +130,7 @@ def _write_encoders(
     pictures: dict[str, list[Picture]] = {}
     shown = {encoder.name: encoder_tables(encoder.statistics) for encoder in encoders}
     for stem in next(iter(shown.values()), {}):
-        tables[_OF_ENCODERS[stem]] = [made[stem] for made in shown.values()]
+        tables[_OF_ENCODERS[stem]] = [of_encoder[stem] for of_encoder in shown.values()]
         write_shown(out, stem, STUDY.title, tables[_OF_ENCODERS[stem]])
     if encoders:
         write_csv(out / "encoders.csv", encoder_records.COLUMNS, encoder_records.records(encoders))

@@ -39,8 +39,8 @@ class LayerEvidence:
     @classmethod
     def of(cls, results: Results, curves: Sequence[Curve], shares: Sequence[Share]) -> LayerEvidence:
         """Returns the evidence of a results folder."""
-        mine = [curve for curve in curves if curve.setting.extraction == KOBAYASHI]
-        return cls(results, mine, shares, Samples(results.draws))
+        by_words = [curve for curve in curves if curve.setting.extraction == KOBAYASHI]
+        return cls(results, by_words, shares, Samples(results.draws))
 
     def tally(self) -> Tally:
         """Returns an empty tally at the level of the results."""
@@ -71,23 +71,27 @@ class LayerEvidence:
         return self._over_seeds(curve, SUMMARIES[selection])
 
     def _over_seeds(self, curve: Curve, measure: Callable[[Sequence[Sampled]], Sampled]) -> Sampled | None:
-        found = [measure(rates) for layers in curve.seeds.values() if (rates := self._rates(layers)) is not None]
-        return self.samples.draws.over_seeds(f"{curve.setting.dataset} {curve.setting.model}", found) if found else None
+        by_seed = [measure(rates) for layers in curve.seeds.values() if (rates := self._rates(layers)) is not None]
+        return (
+            self.samples.draws.over_seeds(f"{curve.setting.dataset} {curve.setting.model}", by_seed)
+            if by_seed
+            else None
+        )
 
     def _rates(self, layers: Sequence[Layer]) -> list[Sampled] | None:
-        found = [self.samples.error_rate([layer.test]) for layer in layers]
-        known = [rate for rate in found if rate is not None]
-        return known if len(known) == len(found) else None
+        estimated = [self.samples.error_rate([layer.test]) for layer in layers]
+        known = [rate for rate in estimated if rate is not None]
+        return known if len(known) == len(estimated) else None
 
     def best_norms(self) -> dict[Place, Sampled]:
         """Returns the lowest error rate of norms over layers and steps in every dataset and direction."""
-        found: dict[Place, list[Sampled]] = {}
+        by_place: dict[Place, list[Sampled]] = {}
         for curve in self.curves:
             best = self.summary(curve, BEST)
             if curve.setting.kind == "norms" and best is not None:
                 place = Place(curve.setting.dataset, curve.setting.direction, curve.setting.model)
-                found.setdefault(place, []).append(best)
-        return {place: least_of(each) for place, each in found.items()}
+                by_place.setdefault(place, []).append(best)
+        return {place: least_of(each) for place, each in by_place.items()}
 
     def aligner(self, place: Place, row: str) -> Sampled | None:
         """Returns the error rate of a word aligner in the direction of a place."""
@@ -128,42 +132,42 @@ def summary_below(selection: str) -> Callable[[LayerEvidence], Finding]:
     """Returns the test that norms are below weights in one summary of the layers (K09, K10)."""
 
     def test(evidence: LayerEvidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for place, weights, norms in evidence.pairs():
             left, right = (evidence.summary(curve, selection) for curve in (norms, weights))
             tally.add(place, tally.below(left, right))
             if left is not None and right is not None:
-                told.append(f"{place} {left.value:.1f} against {right.value:.1f}")
-        return _told(tally, told)
+                details.append(f"{place} {left.value:.1f} against {right.value:.1f}")
+        return _finding(tally, details)
 
     return test
 
 
 def near_fast_align(evidence: LayerEvidence) -> Finding:
     """K11: the best layer by norms is at most 2 points above fast_align in the same direction."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for place, best in evidence.best_norms().items():
         other = evidence.aligner(place, "fast_align")
         tally.add(place, tally.at_most(best, None if other is None else other + 2))
         if other is not None:
-            told.append(f"{place} {best.value:.1f} against {other.value:.1f}")
-    return _told(tally, told, "fast_align was not run")
+            details.append(f"{place} {best.value:.1f} against {other.value:.1f}")
+    return _finding(tally, details, "fast_align was not run")
 
 
 def between_giza_and_gradients(evidence: LayerEvidence) -> Finding:
     """K12: the best layer by norms is worse than IBM4 in the same direction and better than smoothed saliency."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for place, best in evidence.best_norms().items():
         giza, saliency = evidence.aligner(place, "giza"), evidence.saliency(place)
         tally.add(place, tally.above(best, giza, "above IBM4"), tally.below(best, saliency, "below saliency"))
         if giza is not None and saliency is not None:
-            told.append(f"{place} {giza.value:.1f} < {best.value:.1f} < {saliency.value:.1f}")
-    return _told(tally, told, "IBM4 or smoothed saliency was not run")
+            details.append(f"{place} {giza.value:.1f} < {best.value:.1f} < {saliency.value:.1f}")
+    return _finding(tally, details, "IBM4 or smoothed saliency was not run")
 
 
 def most_in_lower_layers(evidence: LayerEvidence) -> Finding:
     """K13: what norms gain over weights is larger in the lower half of the layers."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for place, weights, norms in evidence.pairs():
         pairs = zip(evidence.layers(weights), evidence.layers(norms), strict=True)
         gains = [weight - norm for weight, norm in pairs if weight is not None and norm is not None]
@@ -172,23 +176,23 @@ def most_in_lower_layers(evidence: LayerEvidence) -> Finding:
             continue
         lower, upper = mean_of(gains[: len(gains) // 2]), mean_of(gains[(len(gains) + 1) // 2 :])
         tally.add(place, tally.above(lower, upper))
-        told.append(f"{place} {lower.value:+.1f} against {upper.value:+.1f}")
-    return _told(tally, told, "models of one layer")
+        details.append(f"{place} {lower.value:+.1f} against {upper.value:+.1f}")
+    return _finding(tally, details, "models of one layer")
 
 
 def heavy_but_short(evidence: LayerEvidence) -> Finding:
     """K14: END and the final period have more of the weight than of the norm in most layers, each."""
-    found = {piece: _heavy(evidence, piece) for piece in (END, PERIOD)}
-    if not any(tally.total for tally in found.values()):
+    tallies = {piece: _heavy(evidence, piece) for piece in (END, PERIOD)}
+    if not any(tally.total for tally in tallies.values()):
         return Finding(remark="no score matrices of layers below attributions/")
     numbers = "; ".join(
-        f"{piece} {tally.counts()[HELD]} of {tally.total} layers" for piece, tally in found.items() if tally.total
+        f"{piece} {tally.counts()[HELD]} of {tally.total} layers" for piece, tally in tallies.items() if tally.total
     )
-    absent = [piece for piece, tally in found.items() if not tally.total]
+    absent = [piece for piece, tally in tallies.items() if not tally.total]
     remark = f"no sentence has a {absent[0]}" if absent else ""
-    details = "; ".join(f"{piece}: {tally.by_dataset()}" for piece, tally in found.items())
-    both = all_of(verdict(more_than(1 / 2), outcomes(tally)) for tally in found.values())
-    return Finding(both, found[END] + found[PERIOD], numbers, details, remark)
+    details = "; ".join(f"{piece}: {tally.by_dataset()}" for piece, tally in tallies.items())
+    both = all_of(verdict(more_than(1 / 2), outcomes(tally)) for tally in tallies.values())
+    return Finding(both, tallies[END] + tallies[PERIOD], numbers, details, remark)
 
 
 def _heavy(evidence: LayerEvidence, piece: str) -> Tally:
@@ -200,8 +204,8 @@ def _heavy(evidence: LayerEvidence, piece: str) -> Tally:
             samples = evidence.samples.draws.ratio(*share.by_sentence.T)
             ratios.setdefault(key, []).append(Sampled(share.ratio, samples))
     tally = evidence.tally()
-    for (dataset, direction, model, layer), found in ratios.items():
-        ratio = evidence.samples.draws.over_seeds(f"{dataset} {model}", found)
+    for (dataset, direction, model, layer), by_seed in ratios.items():
+        ratio = evidence.samples.draws.over_seeds(f"{dataset} {model}", by_seed)
         tally.add(Place(dataset, direction, f"{model} layer {layer} {piece}"), tally.above(ratio, 1))
     return tally
 
@@ -219,10 +223,10 @@ def reads_low_predicts_high(evidence: LayerEvidence) -> Finding:
     return counted_cases(tally, unit="layers")
 
 
-def _told(tally: Tally, told: Sequence[str], missing: str = "") -> Finding:
+def _finding(tally: Tally, details: Sequence[str], missing: str = "") -> Finding:
     if not tally.total:
         return Finding(remark=missing)
-    return counted_cases(tally, numbers=f"{tally.text()}: {'; '.join(told)}")
+    return counted_cases(tally, numbers=f"{tally.text()}: {'; '.join(details)}")
 
 
 TESTS: dict[str, Callable[[LayerEvidence], Finding]] = {

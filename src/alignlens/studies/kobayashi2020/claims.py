@@ -24,6 +24,6 @@ def judge(
 ) -> list[Verdict]:
     """Returns the verdict on every claim."""
     evidence = LayerEvidence.of(results, curves, shares)
-    found = judge_encoders(encoders) | {claim: rule(evidence) for claim, rule in TESTS.items()}
+    findings = judge_encoders(encoders) | {claim: rule(evidence) for claim, rule in TESTS.items()}
     missing = "" if curves else "no layers of a Transformer were attributed"
-    return [verdict_of(claim, found[claim.id], missing if claim.id in TESTS else "") for claim in claims_of(STUDY)]
+    return [verdict_of(claim, findings[claim.id], missing if claim.id in TESTS else "") for claim in claims_of(STUDY)]

@@ -54,8 +54,8 @@ def special_tokens_give_little(statistics: Statistics) -> Finding:
     if missing := _missing(statistics, SPECIAL):
         return missing
     together, alone = (_smaller_by_norms(statistics, categories) for categories in (SPECIAL, (SEP,)))
-    told = [f"{tally.counts()[HELD]} of {tally.total} layers" for tally in (together, alone)]
-    numbers = f"norms below weights: together {told[0]}, {SEP} alone {told[1]}"
+    counts = [f"{tally.counts()[HELD]} of {tally.total} layers" for tally in (together, alone)]
+    numbers = f"norms below weights: together {counts[0]}, {SEP} alone {counts[1]}"
     both = all_of(verdict(more_than(1 / 2), outcomes(tally)) for tally in (together, alone))
     return replace(_finding(statistics, together + alone, numbers), verdict=both)
 
@@ -70,7 +70,7 @@ def _smaller_by_norms(statistics: Statistics, categories: Sequence[str]) -> Tall
 
 
 def weight_and_norm_cancel(statistics: Statistics) -> Finding:
-    """K04: on special tokens and punctuation a larger weight goes with a smaller norm."""
+    """K04: on special tokens and punctuation a larger weight comes with a smaller norm."""
     if missing := _missing(statistics, SPECIAL):
         return missing
     rhos, tally = _rhos(statistics, SPECIAL), Tally()
@@ -142,8 +142,8 @@ def _missing(statistics: Statistics, categories: Sequence[str]) -> Finding | Non
 
 def _shares(statistics: Statistics, kind: str, categories: Sequence[str]) -> list[float]:
     """Returns the share of some categories together, by layer."""
-    found = statistics["shares"]["by_layer"][kind]
-    return [sum(values) for values in zip(*(found[name] for name in categories), strict=True)]
+    by_category = statistics["shares"]["by_layer"][kind]
+    return [sum(values) for values in zip(*(by_category[name] for name in categories), strict=True)]
 
 
 def _token_share(statistics: Statistics, categories: Sequence[str]) -> float:
@@ -156,24 +156,24 @@ def _rhos(statistics: Statistics, categories: Sequence[str]) -> dict[str, float]
 
 def _sampled(statistics: Statistics, categories: Sequence[str]) -> str:
     """Returns which rank correlations are over some of the sequences only."""
-    found = {name: statistics["correlations"][name] for name in categories}
-    told = [
+    correlations = {name: statistics["correlations"][name] for name in categories}
+    notes = [
         f"{name} over {item['sequences_used']} of {item['sequences']} sequences"
-        for name, item in found.items()
+        for name, item in correlations.items()
         if not item["exact"]
     ]
-    return ", ".join(told)
+    return ", ".join(notes)
 
 
 def _frequency(
     statistics: Statistics, name: str, what: str, compared: Callable[[Tally, Sampled], Comparison | None]
 ) -> Finding:
-    found = statistics["frequency"]
-    if statistics["facts"]["frequency"] is None or found[name] is None:
+    frequency = statistics["frequency"]
+    if statistics["facts"]["frequency"] is None or frequency[name] is None:
         return _finding(statistics, Tally(), "", "no frequency ranks of this vocabulary")
-    rho, tally = found[name], Tally()
+    rho, tally = frequency[name], Tally()
     tally.add(_place(statistics), compared(tally, Sampled(rho)))
-    numbers = f"rank correlation of frequency rank and {what} {rho:.2f} ({found['occurrences']} tokens)"
+    numbers = f"rank correlation of frequency rank and {what} {rho:.2f} ({frequency['occurrences']} tokens)"
     return _finding(statistics, tally, numbers, f"ranks: {statistics['facts']['frequency']}")
 
 

@@ -22,13 +22,13 @@ def records(encoders: Sequence[EncoderResult]) -> list[dict[str, Any]]:
 
     Print is of an encoder that learned a language, so it does not stand beside encoders that learned to translate.
     """
-    made = [
+    rows = [
         dict(zip(COLUMNS, (encoder.name, *values), strict=True))
         for encoder in encoders
         for values in _numbers(encoder.statistics)
     ]
     alone = {encoder.name for encoder in encoders if not is_pretrained(encoder.statistics)}
-    return [{**record, "published": None} if record["encoder"] in alone else record for record in made]
+    return [{**record, "published": None} if record["encoder"] in alone else record for record in rows]
 
 
 def _numbers(statistics: Statistics) -> Iterator[tuple[Any, ...]]:

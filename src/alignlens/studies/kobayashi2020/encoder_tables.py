@@ -66,27 +66,27 @@ def is_pretrained(statistics: Statistics) -> bool:
 
 def table1(statistics: Statistics) -> tuple[SpreadRow, ...]:
     """Returns the spread of transformed vectors: the two extreme heads and the average over heads."""
-    found = statistics["dispersion"]["transformed"]
+    spreads = statistics["dispersion"]["transformed"]
     heads = [
         PlacedSpread(layer, head, Spread(*figures))
-        for layer, rows in enumerate(zip(*_figures(found), strict=True), start=1)
+        for layer, rows in enumerate(zip(*_figures(spreads), strict=True), start=1)
         for head, figures in enumerate(zip(*rows, strict=True), start=1)
     ]
-    return _extremes(heads, found["average"], published.transformed_spreads())
+    return _extremes(heads, spreads["average"], published.transformed_spreads())
 
 
 def table4(statistics: Statistics) -> tuple[SpreadRow, ...]:
     """Returns the spread of input vectors: the two extreme layers and the average over layers."""
-    found = statistics["dispersion"]["inputs"]
+    spreads = statistics["dispersion"]["inputs"]
     layers = [
         PlacedSpread(layer, None, Spread(*figures))
-        for layer, figures in enumerate(zip(*_figures(found), strict=True), start=1)
+        for layer, figures in enumerate(zip(*_figures(spreads), strict=True), start=1)
     ]
-    return _extremes(layers, found["average"], published.input_spreads())
+    return _extremes(layers, spreads["average"], published.input_spreads())
 
 
-def _figures(found: Mapping[str, Any]) -> list[Any]:
-    return [found[name] for name in ("mean", "deviation", "cv", "max", "min")]
+def _figures(spreads: Mapping[str, Any]) -> list[Any]:
+    return [spreads[name] for name in ("mean", "deviation", "cv", "max", "min")]
 
 
 def _extremes(
@@ -94,36 +94,36 @@ def _extremes(
 ) -> tuple[SpreadRow, ...]:
     by_cv = sorted(rows, key=lambda row: row.spread.cv)
     mean = PlacedSpread(None, None, Spread(average["mean"], average["deviation"], average["cv"]))
-    found = {"largest": by_cv[-1], "smallest": by_cv[0], "average": mean}
-    return tuple(SpreadRow(name, ours, printed[name]) for name, ours in found.items())
+    chosen = {"largest": by_cv[-1], "smallest": by_cv[0], "average": mean}
+    return tuple(SpreadRow(name, ours, printed[name]) for name, ours in chosen.items())
 
 
 def table2(statistics: Statistics) -> tuple[CorrelationRow, ...]:
     """Returns the rank correlation of weights and norms for every category of the encoder's tokens."""
     printed = published.correlations()
-    found = statistics["correlations"]
+    by_category = statistics["correlations"]
     names = ("rho", "triples", "used", "sequences", "sequences_used", "exact")
     return tuple(
-        CorrelationRow(category, **{name: found[category][name] for name in names}, printed=printed.get(category))
+        CorrelationRow(category, **{name: by_category[category][name] for name in names}, printed=printed.get(category))
         for category in statistics["categories"]
     )
 
 
 def singular_table(statistics: Statistics) -> tuple[SingularRow, ...]:
     """Returns the singular values of every layer, then of all."""
-    found = statistics["singular_values"]
+    numbers = statistics["singular_values"]
     printed = published.stated()["smallest_singular_ratio"]
-    layers = range(len(found["ratio"]))
-    rows = [_singular_row(found, [layer], layer + 1, None) for layer in layers]
-    return (*rows, _singular_row(found, layers, None, printed))
+    layers = range(len(numbers["ratio"]))
+    rows = [_singular_row(numbers, [layer], layer + 1, None) for layer in layers]
+    return (*rows, _singular_row(numbers, layers, None, printed))
 
 
 def _singular_row(
-    found: Mapping[str, Any], layers: Iterable[int], number: int | None, printed: float | None
+    numbers: Mapping[str, Any], layers: Iterable[int], number: int | None, printed: float | None
 ) -> SingularRow:
     """Returns the row of some layers together."""
     places = list(layers)
     largest, smallest, ratio = (
-        [value for layer in places for value in found[name][layer]] for name in ("largest", "smallest", "ratio")
+        [value for layer in places for value in numbers[name][layer]] for name in ("largest", "smallest", "ratio")
     )
     return SingularRow(number, max(largest), min(smallest), min(ratio), fmean(ratio), max(ratio), printed)

@@ -34,9 +34,9 @@ class EncoderResult:
 def read_encoders(manifest: Manifest) -> list[EncoderResult]:
     """Returns the encoders of a manifest: that of the paper first, then others of its kind, then ours."""
     files = [path for place in (PRETRAINED_STATISTICS, MODEL_STATISTICS) for path, _ in manifest.find(place)]
-    found = [_read(path.parent) for path in files]
+    results = [_read(path.parent) for path in files]
     return sorted(
-        found, key=lambda each: (not is_bert_base(each.statistics), not is_pretrained(each.statistics), each.name)
+        results, key=lambda each: (not is_bert_base(each.statistics), not is_pretrained(each.statistics), each.name)
     )
 
 
@@ -45,21 +45,21 @@ def _read(folder: Path) -> EncoderResult:
     return EncoderResult(str(statistics["facts"]["encoder"]), statistics, points)
 
 
-def judge_encoders(found: Sequence[EncoderResult]) -> dict[str, Finding]:
+def judge_encoders(results: Sequence[EncoderResult]) -> dict[str, Finding]:
     """Returns the finding on every claim about encoders: that of the first one that can be asked, K15 of all.
 
-    What the others say stands beside it.
+    The verdicts of the others are beside it.
     """
-    if not found:
+    if not results:
         missing = Finding(remark="no encoder was measured (encoders of the configuration)")
         return dict.fromkeys(TESTS, missing)
-    return {claim: _joined(claim, [(each.name, TESTS[claim](each.statistics)) for each in found]) for claim in TESTS}
+    return {claim: _joined(claim, [(each.name, TESTS[claim](each.statistics)) for each in results]) for claim in TESTS}
 
 
-def _joined(claim: str, found: Sequence[tuple[str, Finding]]) -> Finding:
-    asked = [(name, finding) for name, finding in found if finding.verdict != NOT_TESTABLE]
+def _joined(claim: str, findings: Sequence[tuple[str, Finding]]) -> Finding:
+    asked = [(name, finding) for name, finding in findings if finding.verdict != NOT_TESTABLE]
     if not asked:
-        return found[0][1]
+        return findings[0][1]
     name, first = asked[0]
     tally, judged = first.tally, first.verdict
     if claim == "K15":

@@ -35,12 +35,12 @@ class Correlation:
     printed: float
 
 
-def correlations(found: Sequence[Head]) -> list[Correlation]:
+def correlations(all_heads: Sequence[Head]) -> list[Correlation]:
     """Returns the correlations of all models, for links of norms by words."""
-    mine = [head for head in found if (head.setting.kind, head.setting.extraction) == ("norms", KOBAYASHI)]
-    made = []
-    for setting in dict.fromkeys(head.setting for head in mine):
-        of_setting = [head for head in mine if head.setting == setting]
+    by_norms = [head for head in all_heads if (head.setting.kind, head.setting.extraction) == ("norms", KOBAYASHI)]
+    correlated = []
+    for setting in dict.fromkeys(head.setting for head in by_norms):
+        of_setting = [head for head in by_norms if head.setting == setting]
         seeds = list(dict.fromkeys(head.seed for head in of_setting))
         by_seed = [[head for head in of_setting if head.seed == seed] for seed in seeds]
         rhos = [
@@ -50,5 +50,5 @@ def correlations(found: Sequence[Head]) -> list[Correlation]:
         known = [rho for rho in rhos if not math.isnan(rho)]
         step = STEPS[setting.step]
         about = setting.dataset, setting.model, setting.direction, step
-        made.append(Correlation(*about, fmean(known) if known else math.nan, len(by_seed[0]), PRINTED[step]))
-    return made
+        correlated.append(Correlation(*about, fmean(known) if known else math.nan, len(by_seed[0]), PRINTED[step]))
+    return correlated

@@ -73,12 +73,12 @@ class Curve:
 
     def chosen(self, selection: str) -> dict[str, int]:
         """Returns the layer that each seed gets; none where there is nothing to choose by."""
-        found = {}
+        places = {}
         for seed, layers in self.seeds.items():
             worth = [_worth(layer, selection) for layer in layers]
             if not any(map(math.isnan, worth)):
-                found[seed] = worth.index(min(worth))
-        return found
+                places[seed] = worth.index(min(worth))
+        return places
 
     def estimate(self, selection: str) -> Estimate:
         """Returns the error rate of the layers chosen, mean over seeds."""
@@ -97,17 +97,17 @@ def _worth(layer: Layer, selection: str) -> float:
 
 def curves(results: Results) -> list[Curve]:
     """Returns all curves of forced decoding, those that differ in what is compared one after the other."""
-    found = []
+    drawn = []
     for dataset in results.datasets:
         for model in results.names(dataset.name, "transformer"):
             runs = _runs(results, dataset.name, model, TEST)
             dev = {run.seed: run for run in _runs(results, dataset.name, model, DEV)}
             for setting in product(dataset.directions, EXTRACTIONS, STEPS, KINDS):
-                made = Setting(dataset.name, model, *setting)
-                seeds = {run.seed: layers for run in runs if (layers := _layers(run, dev.get(run.seed), made))}
+                chosen = Setting(dataset.name, model, *setting)
+                seeds = {run.seed: layers for run in runs if (layers := _layers(run, dev.get(run.seed), chosen))}
                 if seeds:
-                    found.append(Curve(made, seeds))
-    return found
+                    drawn.append(Curve(chosen, seeds))
+    return drawn
 
 
 def _runs(results: Results, dataset: str, model: str, split: str) -> list[AttributedModel]:
@@ -120,17 +120,17 @@ def _layers(run: AttributedModel, dev: AttributedModel | None, setting: Setting)
     def score(of: AttributedModel | None, kind: str, layer: int) -> Score | None:
         if of is None:
             return None
-        found = of.find(layer_method(kind, layer, setting.step), setting.direction, setting.extraction)
-        return found[0] if found else None
+        scored = of.find(layer_method(kind, layer, setting.step), setting.direction, setting.extraction)
+        return scored[0] if scored else None
 
-    made: list[Layer] = []
-    while (test := score(run, setting.kind, len(made))) is not None:
-        chosen, norms = score(dev, setting.kind, len(made)), score(run, "norms", len(made))
-        made.append(Layer(test, chosen.aer if chosen else math.nan, norms.score_mean if norms else math.nan))
-    return tuple(made)
+    layers: list[Layer] = []
+    while (test := score(run, setting.kind, len(layers))) is not None:
+        chosen, norms = score(dev, setting.kind, len(layers)), score(run, "norms", len(layers))
+        layers.append(Layer(test, chosen.aer if chosen else math.nan, norms.score_mean if norms else math.nan))
+    return tuple(layers)
 
 
-def layer_records(found: Sequence[Curve]) -> list[dict[str, Any]]:
+def layer_records(drawn_curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """Returns one record per layer and seed, layers counted from 1 as in the paper."""
     return [
         {
@@ -148,7 +148,7 @@ def layer_records(found: Sequence[Curve]) -> list[dict[str, Any]]:
             "dev_aer": rounded(layer.dev_aer),
             "mean_norm": rounded(layer.mean_norm),
         }
-        for curve in found
+        for curve in drawn_curves
         for seed, layers in curve.seeds.items()
         for number, layer in enumerate(layers, start=1)
     ]
@@ -166,12 +166,12 @@ class Head:
     mean_norm: float
 
 
-def heads(results: Results, found: Sequence[Curve]) -> list[Head]:
+def heads(results: Results, drawn_curves: Sequence[Curve]) -> list[Head]:
     """Returns the heads of all layers that there are curves of."""
     runs = {(run.dataset, run.model, run.seed): run for run in results.runs(decoding=FORCED)}
     return [
         head
-        for curve in found
+        for curve in drawn_curves
         for seed in curve.seeds
         for layer in range(curve.depth)
         for head in _heads(runs[curve.setting.dataset, curve.setting.model, seed], curve.setting, seed, layer)
@@ -188,7 +188,7 @@ def _heads(run: AttributedModel, setting: Setting, seed: str, layer: int) -> Ite
         yield Head(setting, seed, layer, head, scores[0].aer, norms[0].score_mean if norms else math.nan)
 
 
-def head_records(found: Sequence[Head]) -> list[dict[str, Any]]:
+def head_records(all_heads: Sequence[Head]) -> list[dict[str, Any]]:
     """Returns one record per head, layers and heads counted from 1 as in the paper."""
     return [
         {
@@ -201,5 +201,5 @@ def head_records(found: Sequence[Head]) -> list[dict[str, Any]]:
             "aer": rounded(head.aer),
             "mean_norm": rounded(head.mean_norm),
         }
-        for head in found
+        for head in all_heads
     ]

@@ -17,8 +17,8 @@ def error_rates() -> dict[tuple[str, str, str], dict[str, float]]:
 
     The text does not say which step it means; its numbers stand under step ``""``.
     """
-    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    rates: dict[tuple[str, str, str], dict[str, float]] = {}
     for row in published_rows(STUDY, "table3.csv"):
         key = row["row"], row["selection"], row["step"]
-        found.setdefault(key, {})[row["provenance"]] = float(row["aer"])
-    return found
+        rates.setdefault(key, {})[row["provenance"]] = float(row["aer"])
+    return rates

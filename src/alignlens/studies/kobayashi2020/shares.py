@@ -50,10 +50,10 @@ class Share:
 COLUMNS = (*(field.name for field in fields(Share) if field.name != "by_sentence"), "ratio")
 
 
-def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
+def shares(results: Results, curves: Sequence[Curve]) -> list[Share]:
     """Returns the shares of every layer whose matrices are there, for the step that predicts a piece."""
-    places = {(curve.setting.dataset, curve.setting.model, curve.setting.direction): curve for curve in found}
-    made = []
+    places = {(curve.setting.dataset, curve.setting.model, curve.setting.direction): curve for curve in curves}
+    measured = []
     for (dataset, model, direction), curve in places.items():
         directions = next(entry.directions for entry in results.datasets if entry.name == dataset)
         side = "target" if direction == directions[1] else "source"
@@ -66,8 +66,8 @@ def shares(results: Results, found: Sequence[Curve]) -> list[Share]:
                 matrices = Matrices.open(folder)
                 for layer in range(curve.depth):
                     about = (dataset, model, run.seed, direction, layer + 1)
-                    made += [Share(*about, *numbers) for numbers in _of_layer(matrices, layer, lines)]
-    return made
+                    measured += [Share(*about, *numbers) for numbers in _of_layer(matrices, layer, lines)]
+    return measured
 
 
 def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) -> list[tuple[Any, ...]]:
@@ -89,15 +89,15 @@ def _of_layer(matrices: Matrices, layer: int, sources: Sequence[Sequence[str]]) 
             rows[piece] += len(matrix) * counted
             sentences[piece] += counted
     return [
-        (piece, *(sum(found.tolist()) / rows[piece] for found in sums[piece].T), sentences[piece], sums[piece])
+        (piece, *(sum(numbers.tolist()) / rows[piece] for numbers in sums[piece].T), sentences[piece], sums[piece])
         for piece in sums
         if rows[piece]
     ]
 
 
-def records(found: Sequence[Share]) -> list[dict[str, Any]]:
+def records(all_shares: Sequence[Share]) -> list[dict[str, Any]]:
     """Returns the rows of shares.csv."""
-    return [{name: _rounded(getattr(share, name)) for name in COLUMNS} for share in found]
+    return [{name: _rounded(getattr(share, name)) for name in COLUMNS} for share in all_shares]
 
 
 def _rounded(value: Any) -> Any:

@@ -83,8 +83,8 @@ STUDY = Study(
     name="kobayashi2020",
     about="Kobayashi et al. 2020, norms of what attention adds up",
     title="Kobayashi, Kuribayashi, Yokoi and Inui 2020: norms beside weights",
-    lead="Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), rerun: printed "
-    "numbers, ours, and what became of every claim.",
+    lead="Attention is not only a weight: analyzing transformers with vector norms (EMNLP 2020), repeated: printed "
+    "numbers, ours, and a verdict on every claim.",
     files=("index.html", "claims.csv", "comparisons.csv", "layers.csv", "heads.csv", "summary.json", *tables("table3")),
     settings=Kobayashi2020Settings,
     requests=requests,

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 def short_error_rates(results: Results, curves: Sequence[Curve]) -> list[dict[str, Any]]:
     """Returns a compact Table 3 of every dataset: one row per scores, step and way to choose a layer."""
-    found = []
+    records = []
     for dataset in results.datasets:
-        mine = {
+        own = {
             (c.setting.model, c.setting.kind, c.setting.step, c.setting.direction): c
             for c in curves
             if (c.setting.dataset, c.setting.extraction) == (dataset.name, KOBAYASHI)
         }
         rows = []
-        for model in dict.fromkeys(key[0] for key in mine):
+        for model in dict.fromkeys(key[0] for key in own):
             for kind, step, selection in ((k, s, n) for k in KINDS for s in STEPS for n in SELECTIONS if n != MEAN):
-                curves_of_row = [mine.get((model, kind, step, direction)) for direction in dataset.directions]
+                curves_of_row = [own.get((model, kind, step, direction)) for direction in dataset.directions]
                 cells = [_numbers(c.estimate(selection) if c else Estimate(reason="no model")) for c in curves_of_row]
                 label = f"{KINDS[kind]}, {STEPS[step]}, {SELECTIONS[selection]}"
                 rows.append({"architecture": model, "method": label, "cells": cells})
         if rows:
-            found.append(
+            records.append(
                 {
                     "dataset": dataset.name,
                     "pair": list(dataset.pair),
@@ -42,7 +42,7 @@ def short_error_rates(results: Results, curves: Sequence[Curve]) -> list[dict[st
                     "rows": rows,
                 }
             )
-    return found
+    return records
 
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:

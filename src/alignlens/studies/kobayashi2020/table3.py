@@ -61,25 +61,25 @@ class Table3:
     lines: tuple[Line, ...]
 
 
-def tables(results: Results, found: Sequence[Curve]) -> list[Table3]:
+def tables(results: Results, curves: Sequence[Curve]) -> list[Table3]:
     """Returns the tables of all models, those of the paper's own extraction first."""
     datasets = {dataset.name: dataset for dataset in results.datasets}
-    places = dict.fromkeys((curve.setting.dataset, curve.setting.model, curve.setting.extraction) for curve in found)
-    made = []
+    places = dict.fromkeys((curve.setting.dataset, curve.setting.model, curve.setting.extraction) for curve in curves)
+    built = []
     for dataset, model, extraction in sorted(places, key=lambda place: (place[0], place[1], place[2] == "ding")):
-        mine = [
+        own = [
             curve
-            for curve in found
+            for curve in curves
             if (curve.setting.dataset, curve.setting.model, curve.setting.extraction) == (dataset, model, extraction)
         ]
         about = results, datasets[dataset], model
-        lines = (*_layers(datasets[dataset], mine), *_gradients(*about, extraction), *_aligners(*about[:2]))
-        made.append(Table3(datasets[dataset], model, extraction, lines))
-    return made
+        lines = (*_layers(datasets[dataset], own), *_gradients(*about, extraction), *_aligners(*about[:2]))
+        built.append(Table3(datasets[dataset], model, extraction, lines))
+    return built
 
 
-def _layers(dataset: ScoredDataset, found: Sequence[Curve]) -> Iterator[Line]:
-    by_setting = {(curve.setting.kind, curve.setting.step, curve.setting.direction): curve for curve in found}
+def _layers(dataset: ScoredDataset, curves: Sequence[Curve]) -> Iterator[Line]:
+    by_setting = {(curve.setting.kind, curve.setting.step, curve.setting.direction): curve for curve in curves}
     for kind, step in ((kind, step) for kind in KINDS for step in STEPS):
         for selection, label in SELECTIONS.items():
             text, released = _printed(kind, selection, step)
@@ -151,7 +151,7 @@ def is_printed(dataset: ScoredDataset, direction: str) -> bool:
     return (dataset.published, direction) == (published.PAIR, published.DIRECTION)
 
 
-def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
+def records(all_tables: Sequence[Table3]) -> list[dict[str, Any]]:
     """Returns one record per cell, keys in the order of COLUMNS; None where there is no number."""
     return [
         dict(
@@ -179,7 +179,7 @@ def records(found: Sequence[Table3]) -> list[dict[str, Any]]:
                 strict=True,
             )
         )
-        for table in found
+        for table in all_tables
         for line in table.lines
         for cell in line.cells
     ]

@@ -46,26 +46,30 @@ class LayerLine:
 
     def record(self) -> dict[str, Any]:
         """Returns the line as a row of masks.csv."""
-        made: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS[:4]}
+        record: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS[:4]}
         for name in ("attention", "mask"):
-            found = getattr(self, name)
-            made |= {name: rounded(found.mean), f"{name}_low": rounded(found.low), f"{name}_high": rounded(found.high)}
-        return {**made, "seeds": max(self.attention.seeds, self.mask.seeds)}
+            estimate = getattr(self, name)
+            record |= {
+                name: rounded(estimate.mean),
+                f"{name}_low": rounded(estimate.low),
+                f"{name}_high": rounded(estimate.high),
+            }
+        return {**record, "seeds": max(self.attention.seeds, self.mask.seeds)}
 
 
 def layer_lines(results: Results) -> list[LayerLine]:
     """Returns the error rates of all Transformers that were asked for masks, and of the study's baseline."""
-    made = []
+    lines = []
     for dataset in results.datasets:
         runs = results.runs(dataset.name, decoding=FORCED)
         for model in dict.fromkeys(run.model for run in runs):
-            mine = [run for run in runs if run.model == model]
+            of_model = [run for run in runs if run.model == model]
             for direction in dataset.directions:
-                for layer, attention, mask in _asked(mine):
-                    one, other = (_rate(mine, method, direction) for method in (attention, mask))
+                for layer, attention, mask in _asked(of_model):
+                    one, other = (_rate(of_model, method, direction) for method in (attention, mask))
                     if other.known or (one.known and model == BASELINE):
-                        made.append(LayerLine(dataset.name, direction, model, layer, one, other))
-    return made
+                        lines.append(LayerLine(dataset.name, direction, model, layer, one, other))
+    return lines
 
 
 def _asked(runs: Sequence[AttributedModel]) -> Iterator[tuple[str, str, str]]:
@@ -80,9 +84,9 @@ def _asked(runs: Sequence[AttributedModel]) -> Iterator[tuple[str, str, str]]:
 
 
 def _rate(runs: Sequence[AttributedModel], method: str, direction: str) -> Estimate:
-    found = [score for run in runs for score in run.find(method, direction)]
-    bounds = [score.low for score in found], [score.high for score in found]
-    return estimate_of([score.aer for score in found], *bounds, "not run")
+    scores = [score for run in runs for score in run.find(method, direction)]
+    bounds = [score.low for score in scores], [score.high for score in scores]
+    return estimate_of([score.aer for score in scores], *bounds, "not run")
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,12 @@ def read_sentence(manifest: Manifest, test_set: Bitext, text: Text | None) -> Se
     if "attention" not in plain.names or not {"attention", mask} <= set(gate.names):
         return None
     number = min(range(len(sides)), key=lambda each: _badness(*sides[each], each))
-    found = {
+    matrices = {
         "baseline: attention": plain.matrix("attention", number),
         "gate: 1 − mask": gate.matrix(mask, number),
         "gate: calibrated attention": gate.matrix("attention", number),
     }
-    return Sentence(test_set, number, *sides[number], found)
+    return Sentence(test_set, number, *sides[number], matrices)
 
 
 def _badness(source: Side, target: Side, number: int) -> tuple[bool, int, int]:
@@ -144,5 +148,5 @@ def _matrices(manifest: Manifest, test_set: Bitext, model: str) -> Matrices | No
         "split": TEST,
         "decoding": FORCED,
     }
-    found = [path for path, names in manifest.find(ATTRIBUTED) if wanted.items() <= names.items()]
-    return Matrices.open(found[0]) if found else None
+    paths = [path for path, names in manifest.find(ATTRIBUTED) if wanted.items() <= names.items()]
+    return Matrices.open(paths[0]) if paths else None

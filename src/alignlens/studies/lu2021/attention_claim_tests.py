@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 _FEWEST_ALPHAS = 3
 _FEWEST_SENTENCES = 10  # whose rows a bin must have: fewer are no sample of it
 _STEEP = 1.5
-_NO_GATE = "nobody looked into a model with a gate"
+_NO_GATE = "no model with a gate was analysed"
 
 
 def attention_is_rough(evidence: Evidence) -> Finding:
     """L01: tau of attention and importance is above 0 and below 0.5 in every layer of the baseline."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for run in _runs(evidence, BASELINE):
         taus, others = (evidence.by_layer(run, f"tau_original{suffix}") for suffix in ("", "_without_end"))
         for number, tau in enumerate(taus, 1):
             place = run.test_set.place(f"layer {number}")
             tally.add(place, tally.above(tau, 0.0, "above 0"), tally.below(tau, 0.5, "below 0.5"))
-        told.append(f"{run.test_set} {_listed(taus)}, without END {_listed(others)}")
-    return _finding(tally, told, "nobody looked into a baseline", unit="layers")
+        details.append(f"{run.test_set} {_listed(taus)}, without END {_listed(others)}")
+    return _finding(tally, details, "no baseline was analysed", unit="layers")
 
 
 def penalty_closes_masks(evidence: Evidence) -> Finding:
     """L06: the rank correlation of alpha and the mean mask is above 0.8."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for test_set in evidence.test_sets:
         points = evidence.sweep(test_set)
         if len(points) < _FEWEST_ALPHAS:
@@ -50,8 +50,8 @@ def penalty_closes_masks(evidence: Evidence) -> Finding:
         rho = correlation(alphas, np.array([mask.value for mask in masks]), samples)
         tally.add(test_set.place(), tally.above(rho, 0.8))
         listed = ", ".join(f"{alpha:g}: {mask.value:.3f}" for alpha, mask in zip(alphas, masks, strict=True))
-        told.append(f"{test_set} rho {rho.value:.2f} ({listed})")
-    return _finding(tally, told, "fewer than three weights of the penalty", unit="sweeps")
+        details.append(f"{test_set} rho {rho.value:.2f} ({listed})")
+    return _finding(tally, details, "fewer than three weights of the penalty", unit="sweeps")
 
 
 def _samples(number: Sampled, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -60,7 +60,7 @@ def _samples(number: Sampled, evidence: Evidence) -> np.ndarray[tuple[int], np.d
 
 def masks_agree_more(evidence: Evidence) -> Finding:
     """L07: tau of masks is above that of attention, on average and in more than half of the layers."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for run in _runs(evidence, calibrated(GATE)):
         masks, weights = (evidence.by_layer(run, f"tau_{name}") for name in ("mask", "original"))
         if not masks:
@@ -71,8 +71,8 @@ def masks_agree_more(evidence: Evidence) -> Finding:
         bound = (len(better) // 2 + 0.5) / len(better)
         mean = tally.above(mean_of(better), 0.0, "the mean")
         tally.add(run.test_set.place(), mean, tally.above(share, bound, "more than half of the layers"))
-        told.append(f"{run.test_set} masks {_listed(masks)}, attention {_listed(weights)}")
-    return _finding(tally, told, _NO_GATE, unit="test sets")
+        details.append(f"{run.test_set} masks {_listed(masks)}, attention {_listed(weights)}")
+    return _finding(tally, details, _NO_GATE, unit="test sets")
 
 
 def _is_positive(number: Sampled) -> Sampled:
@@ -84,31 +84,31 @@ def hurts_more(than: str) -> Callable[[Evidence], Finding]:
     """Returns the test that perturbation by masks costs more than something else (L08, L09), for every fusion."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for fusion in FUSIONS:
             for run in _runs(evidence, calibrated(fusion)):
                 perturbed, other = (evidence.measured(run, f"loss_{name}") for name in ("perturbed", than))
                 if perturbed is None or other is None:
                     continue
                 tally.add(run.test_set.place(fusion), tally.above(perturbed, other))
-                told.append(f"{run.test_set} {fusion} {perturbed.value:.3f} against {other.value:.3f}")
-        return _finding(tally, told, "nobody looked into a model with masks", unit="models")
+                details.append(f"{run.test_set} {fusion} {perturbed.value:.3f} against {other.value:.3f}")
+        return _finding(tally, details, "no model with masks was analysed", unit="models")
 
     return test
 
 
 def uncertain_is_changed(evidence: Evidence) -> Finding:
-    """L10: in more than half of the layers, divergence goes with entropy, and its ends are far apart."""
-    tally, told = evidence.tally(), []
+    """L10: in more than half of the layers, divergence rises with entropy, and its ends are far apart."""
+    tally, details = evidence.tally(), []
     for run in _runs(evidence, calibrated(GATE)):
         ranks = evidence.by_layer(run, "jsd_entropy_rank")
         for layer, rank in enumerate(ranks):
             lowest, highest = ends(evidence, run, layer)
             apart = None if lowest is None or highest is None else _less(highest, lowest, _STEEP)
             place = run.test_set.place(f"layer {layer + 1}")
-            tally.add(place, tally.above(rank, 0.0, "goes with entropy"), tally.above(apart, 0.0, "ends"))
-        told.append(f"{run.test_set} correlations {_listed(ranks)}")
-    return _finding(tally, told, _NO_GATE, more_than(0.5), unit="layers")
+            tally.add(place, tally.above(rank, 0.0, "rises with entropy"), tally.above(apart, 0.0, "ends"))
+        details.append(f"{run.test_set} correlations {_listed(ranks)}")
+    return _finding(tally, details, _NO_GATE, more_than(0.5), unit="layers")
 
 
 def ends(evidence: Evidence, run: Run, layer: int) -> tuple[Sampled | None, Sampled | None]:
@@ -129,40 +129,42 @@ def _less(one: Sampled, other: Sampled, times: float) -> Sampled:
 
 def sharper_over_all(evidence: Evidence) -> Finding:
     """L11: the entropy of attention averaged over layers and heads falls; the mean of all rows stands beside it."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for run in _runs(evidence, calibrated(GATE)):
         of_mean, of_rows = (evidence.measured(run, f"entropy_change_of_{name}") for name in ("mean", "rows"))
         if of_mean is not None and of_rows is not None:
             tally.add(run.test_set.place(), tally.below(of_mean, 0.0))
-            told.append(f"{run.test_set} {of_mean.value:+.4f}; mean change of all rows {of_rows.value:+.4f}")
-    return _finding(tally, told, _NO_GATE, unit="test sets")
+            details.append(f"{run.test_set} {of_mean.value:+.4f}; mean change of all rows {of_rows.value:+.4f}")
+    return _finding(tally, details, _NO_GATE, unit="test sets")
 
 
 def lower_spread_upper_sharpen(evidence: Evidence) -> Finding:
     """L12: entropy changes more upwards in the lower half of the layers; one in the middle is left out."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for run in _runs(evidence, calibrated(GATE)):
         changes = evidence.by_layer(run, "entropy_change")
         half = len(changes) // 2
         if half:
             lower, upper = mean_of(changes[:half]), mean_of(changes[-half:])
             tally.add(run.test_set.place(), tally.above(lower, upper))
-            told.append(f"{run.test_set} lower {lower.value:+.4f}, upper {upper.value:+.4f}")
-    return _finding(tally, told, f"{_NO_GATE} and two layers", unit="test sets")
+            details.append(f"{run.test_set} lower {lower.value:+.4f}, upper {upper.value:+.4f}")
+    return _finding(tally, details, f"{_NO_GATE} and two layers", unit="test sets")
 
 
 def _runs(evidence: Evidence, model: str) -> Iterator[Run]:
-    """Yields a model on all test sets on which somebody looked into it."""
-    found: list[Bitext] = evidence.test_sets
-    yield from (run for test_set in found if (run := test_set.run(model)) in evidence.calibrations)
+    """Yields a model on all test sets on which it was analysed."""
+    test_sets: list[Bitext] = evidence.test_sets
+    yield from (run for test_set in test_sets if (run := test_set.run(model)) in evidence.calibrations)
 
 
 def _listed(numbers: Sequence[Sampled]) -> str:
     return "/".join(f"{each.value:.2f}" for each in numbers)
 
 
-def _finding(tally: Tally, told: Sequence[str], missing: str, rule: PassRule = every, unit: str = "cells") -> Finding:
-    return counted_cases(tally, rule, unit, details="; ".join(told)) if tally.cases else Finding(remark=missing)
+def _finding(
+    tally: Tally, details: Sequence[str], missing: str, rule: PassRule = every, unit: str = "cells"
+) -> Finding:
+    return counted_cases(tally, rule, unit, details="; ".join(details)) if tally.cases else Finding(remark=missing)
 
 
 TESTS: dict[str, Callable[[Evidence], Finding]] = {

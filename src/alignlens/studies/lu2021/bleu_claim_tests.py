@@ -20,13 +20,15 @@ _NO_PAIR = "no baseline and model with a gate have translated the same text"
 
 def gate_gains(evidence: Evidence) -> Finding:
     """L02: BLEU with the gate is above that of the baseline on every test set."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for test_set in evidence.test_sets:
         gain = evidence.gain(test_set, calibrated(GATE))
         if gain is not None:
             tally.add(test_set.place(), tally.above(gain, 0.0))
-            told.append(f"{test_set} {gain.value:+.2f}")
-    return counted_cases(tally, unit="test sets", details="; ".join(told)) if tally.cases else Finding(remark=_NO_PAIR)
+            details.append(f"{test_set} {gain.value:+.2f}")
+    return (
+        counted_cases(tally, unit="test sets", details="; ".join(details)) if tally.cases else Finding(remark=_NO_PAIR)
+    )
 
 
 def fixed_gains_little(evidence: Evidence) -> Finding:
@@ -48,36 +50,36 @@ def fixed_gains_little(evidence: Evidence) -> Finding:
 
 def gate_is_best(evidence: Evidence) -> Finding:
     """L04: of the three fusions the gate has the highest BLEU on more than half of the test sets."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for test_set in evidence.test_sets:
-        found = {name: evidence.bleu(test_set.run(calibrated(name))) for name in (FIXED, ANNEAL, GATE)}
-        known = {name: each for name, each in found.items() if each is not None}
-        if len(known) < len(found):
+        scores = {name: evidence.bleu(test_set.run(calibrated(name))) for name in (FIXED, ANNEAL, GATE)}
+        known = {name: each for name, each in scores.items() if each is not None}
+        if len(known) < len(scores):
             continue
         best_other = greatest_of([known[FIXED], known[ANNEAL]])
         tally.add(test_set.place(), tally.at_least(known[GATE], best_other))
-        told.append(f"{test_set} " + ", ".join(f"{name} {each.value:.2f}" for name, each in known.items()))
+        details.append(f"{test_set} " + ", ".join(f"{name} {each.value:.2f}" for name, each in known.items()))
     if not tally.cases:
         return Finding(remark="no test set was translated with all three fusions")
-    return counted_cases(tally, more_than(0.5), unit="test sets", details="; ".join(told))
+    return counted_cases(tally, more_than(0.5), unit="test sets", details="; ".join(details))
 
 
 def less_text_gains_more(evidence: Evidence) -> Finding:
     """L05: the gain on the smallest amount is above the mean gain on larger ones, of one dataset or of several."""
     datasets = list(dict.fromkeys(test_set.dataset for test_set in evidence.test_sets))
-    amounts = {name: found for name in datasets if (found := evidence.gains_by_amount(name))}
-    groups = {name: found for name, found in amounts.items() if len(found) > 1}
+    amounts = {name: gains for name in datasets if (gains := evidence.gains_by_amount(name))}
+    groups = {name: gains for name, gains in amounts.items() if len(gains) > 1}
     if not groups:
-        whole = {pairs: gain for found in amounts.values() for pairs, gain in found.items()}
+        whole = {pairs: gain for gains in amounts.values() for pairs, gain in gains.items()}
         groups = {"all datasets": dict(sorted(whole.items()))} if len(whole) > 1 else {}
-    tally, told = evidence.tally(), []
-    for name, found in groups.items():
-        smallest, *larger = found.values()
+    tally, details = evidence.tally(), []
+    for name, gains in groups.items():
+        smallest, *larger = gains.values()
         tally.add(Place(name), tally.above(smallest, mean_of(larger)))
-        told.append(f"{name} " + ", ".join(_gained(pairs, gain) for pairs, gain in found.items()))
+        details.append(f"{name} " + ", ".join(_gained(pairs, gain) for pairs, gain in gains.items()))
     if not tally.cases:
         return Finding(remark="one amount of text alone; see the settings pairs and datasets")
-    return counted_cases(tally, unit="datasets", details="; ".join(told))
+    return counted_cases(tally, unit="datasets", details="; ".join(details))
 
 
 def _gained(pairs: int, gain: Sampled) -> str:

@@ -45,14 +45,14 @@ def build(results: Results, out: Path) -> Built:
         advice = "Run the pipeline first, with this study in its configuration."
         raise InputError("no models of this study below this folder.", results.manifest.root, advice=advice)
     verdicts = judge(evidence)
-    made = _write_tables(out, evidence)
+    by_stem = _write_tables(out, evidence)
     aligned = alignments.layer_lines(results)
-    made["masks"] = shown.mask_table(aligned)
+    by_stem["masks"] = shown.mask_table(aligned)
     write_csv(out / "masks.csv", alignments.COLUMNS, [line.record() for line in aligned])
     for stem in _STEMS:
-        write_shown(out, stem, STUDY.title, [made[stem]])
+        write_shown(out, stem, STUDY.title, [by_stem[stem]])
     pictures = _write_figures(out, evidence, results)
-    sections = sections_of({_LABELS[stem]: [made[stem]] for stem in _STEMS if made[stem].rows}, pictures)
+    sections = sections_of({_LABELS[stem]: [by_stem[stem]] for stem in _STEMS if by_stem[stem].rows}, pictures)
     return Built(verdicts, sections, _facts(evidence), list(_STEMS), _summary(evidence), _metrics(evidence))
 
 
@@ -60,21 +60,21 @@ def _write_tables(out: Path, evidence: Evidence) -> dict[str, Table]:
     """Writes the numbers of every table as CSV, and returns the tables by name."""
     texts, compared = tables.text_records(evidence), tables.compared_records(evidence)
     entropies = tables.entropy_cells(evidence)
-    made = {"table1": shown.text_table(texts)}
+    by_stem = {"table1": shown.text_table(texts)}
     write_csv(out / "table1.csv", tables.TEXT_COLUMNS, texts)
     for table in tables.bleu_tables(evidence):
-        made[f"table{table.number}"] = shown.bleu_table(table, evidence.draws.level)
+        by_stem[f"table{table.number}"] = shown.bleu_table(table, evidence.draws.level)
         write_csv(out / f"table{table.number}.csv", tables.BLEU_COLUMNS, tables.bleu_records(table))
-    made["table5"] = shown.entropy_table(entropies)
+    by_stem["table5"] = shown.entropy_table(entropies)
     write_csv(out / "table5.csv", tables.ENTROPY_COLUMNS, tables.entropy_records(entropies))
-    made["bleu"] = shown.compared_table(compared)
+    by_stem["bleu"] = shown.compared_table(compared)
     write_csv(out / "bleu.csv", tables.COMPARED_COLUMNS, compared)
-    made |= {"models": shown.model_table(evidence), "layers": shown.layer_table(evidence)}
-    made["bins"] = shown.bin_table(evidence)
+    by_stem |= {"models": shown.model_table(evidence), "layers": shown.layer_table(evidence)}
+    by_stem["bins"] = shown.bin_table(evidence)
     for stem in ("models", "layers", "bins"):
-        write_csv(out / f"{stem}.csv", *tables.shown_records(made[stem]))
+        write_csv(out / f"{stem}.csv", *tables.shown_records(by_stem[stem]))
     write_csv(out / "calibration.csv", tables.MEASURED_COLUMNS, tables.measured_records(evidence))
-    return made
+    return by_stem
 
 
 def _write_figures(out: Path, evidence: Evidence, results: Results) -> dict[str, list[Picture]]:
@@ -95,12 +95,14 @@ def _write_example(out: Path, evidence: Evidence, results: Results, dataset: str
     for test_set in evidence.test_sets:
         if test_set.dataset != dataset:
             continue
-        found = alignments.read_sentence(results.manifest, test_set, evidence.texts.get(dataset))
-        if found is not None:
-            caption = f"Figure 1, {test_set}: attention of sentence {found.number + 1}, and what a mask makes of it"
-            drawing = draw_weights(found.source, found.target, found.matrices, caption)
-            told = f"{caption}. Last decoder layer, mean over heads; not compared with print."
-            return [write_figure(out / f"figure1-{dataset}", drawing, told)]
+        sentence = alignments.read_sentence(results.manifest, test_set, evidence.texts.get(dataset))
+        if sentence is not None:
+            caption = (
+                f"Figure 1, {test_set}: attention of sentence {sentence.number + 1}, its mask, and calibrated attention"
+            )
+            drawing = draw_weights(sentence.source, sentence.target, sentence.matrices, caption)
+            description = f"{caption}. Last decoder layer, mean over heads; not compared with the paper."
+            return [write_figure(out / f"figure1-{dataset}", drawing, description)]
     return []
 
 
@@ -110,7 +112,7 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
     return [
         ("test sets", ", ".join(map(str, evidence.test_sets)) or "none"),
         (
-            "looked into",
+            "analysed",
             ", ".join(f"{test_set}: {number:,} sentences" for test_set, number in looked.items()) or "none",
         ),
         ("more parameters", _more_parameters(evidence)),
@@ -120,13 +122,13 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
 
 def _more_parameters(evidence: Evidence) -> str:
     """Returns what calibration with the gate adds, beside print."""
-    told = [f"in print {stated()['extra_parameters'] / 1e6:.0f} million"]
+    parts = [f"in print {stated()['extra_parameters'] / 1e6:.0f} million"]
     for test_set in evidence.test_sets:
         gate, plain = (evidence.cards.get(test_set.run(name)) for name in (calibrated(GATE), BASELINE))
         if gate is not None and plain is not None:
             more, all_of = gate.parameters - plain.parameters, plain.parameters
-            told.append(f"{test_set} {more:,} to {all_of:,} ({100 * more / all_of:.1f} %)")
-    return "; ".join(told)
+            parts.append(f"{test_set} {more:,} to {all_of:,} ({100 * more / all_of:.1f} %)")
+    return "; ".join(parts)
 
 
 def _summary(evidence: Evidence) -> dict[str, Any]:
@@ -138,9 +140,9 @@ def _summary(evidence: Evidence) -> dict[str, Any]:
     for model in SYSTEMS:
         cells = []
         for test_set in test_sets:
-            found = evidence.estimate(evidence.bleu(test_set.run(model)))
-            numbers = {"mean": found.mean, "low": found.low, "high": found.high}
-            cells.append({**{key: rounded(value) for key, value in numbers.items()}, "reason": found.reason})
+            estimate = evidence.estimate(evidence.bleu(test_set.run(model)))
+            numbers = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+            cells.append({**{key: rounded(value) for key, value in numbers.items()}, "reason": estimate.reason})
         kind = "plain" if model == BASELINE else "calibrated"
         rows.append({"architecture": kind, "method": tables.short(model), "cells": cells})
     shown_rates = {
@@ -158,12 +160,12 @@ def _summary(evidence: Evidence) -> dict[str, Any]:
 
 def _metrics(evidence: Evidence) -> dict[str, float]:
     """Returns numbers under names for the tracker."""
-    found = {}
+    metrics = {}
     for run in dict.fromkeys((*evidence.calibrations, *evidence.translations)):
         place = f"{run.dataset}/{run.direction}/{run.model}"
         if (bleu := evidence.bleu(run)) is not None:
-            found[f"{place}/bleu"] = bleu.value
+            metrics[f"{place}/bleu"] = bleu.value
         for quantity in ("mask", "jsd", "entropy_change", "tau_original", "tau_mask"):
             if layers := evidence.by_layer(run, quantity):
-                found[f"{place}/{quantity}"] = mean_of(layers).value
-    return found
+                metrics[f"{place}/{quantity}"] = mean_of(layers).value
+    return metrics

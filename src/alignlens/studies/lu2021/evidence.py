@@ -74,7 +74,7 @@ class Evidence:
 
     @property
     def test_sets(self) -> list[Bitext]:
-        """Everything that a model of all text translates or is looked into on, in the order of the files."""
+        """Everything that a model of all text translates or is analysed on, in the order of the files."""
         runs = [*self.calibrations, *self.translations]
         return list(dict.fromkeys(run.test_set for run in runs if run.model in SYSTEMS))
 
@@ -83,38 +83,38 @@ class Evidence:
         return Tally(self.draws.level)
 
     def layers(self, run: Run) -> int:
-        """Returns how many decoder layers a model has; 0 if nobody looked into it."""
-        found = next(iter(self.calibrations.get(run, {}).values()), None)
-        return 0 if found is None else int(found.totals["entropy_original"].shape[1])
+        """Returns how many decoder layers a model has; 0 if it was not analysed."""
+        sums = next(iter(self.calibrations.get(run, {}).values()), None)
+        return 0 if sums is None else int(sums.totals["entropy_original"].shape[1])
 
     def sentences(self, run: Run) -> int:
-        """Returns on how many sentences a model was looked into."""
+        """Returns on how many sentences a model was analysed."""
         return max((len(sums.sentences) for sums in self.calibrations.get(run, {}).values()), default=0)
 
     def measured(self, run: Run, quantity: str, *place: int, seed: str | None = None) -> Sampled | None:
-        """Returns a quantity, the mean over seeds (or of one); None if nobody measured it."""
-        found = [
+        """Returns a quantity, the mean over seeds (or of one); None if it was not measured."""
+        by_seed = [
             sums.sampled(self.draws, quantity, *place)
             for each, sums in self.calibrations.get(run, {}).items()
             if seed in (None, each) and quantity in sums.totals
         ]
         # Numbers of one model share the seeds that are drawn, so that their differences do.
-        return self.draws.over_seeds(run.model, found) if found else None
+        return self.draws.over_seeds(run.model, by_seed) if by_seed else None
 
     def by_layer(self, run: Run, quantity: str, seed: str | None = None) -> list[Sampled]:
-        """Returns a quantity layer by layer, the lowest first; nothing if nobody measured it."""
-        found = [self.measured(run, quantity, layer, seed=seed) for layer in range(self.layers(run))]
-        return [each for each in found if each is not None]
+        """Returns a quantity layer by layer, the lowest first; nothing if it was not measured."""
+        layers = [self.measured(run, quantity, layer, seed=seed) for layer in range(self.layers(run))]
+        return [each for each in layers if each is not None]
 
     def bleu(self, run: Run, seed: str | None = None) -> Sampled | None:
         """Returns BLEU, the mean over seeds (or of one), on the texts and for the seeds that comparisons draw."""
-        found = [
+        by_seed = [
             Sampled(float(bleu_of(counts.sum(axis=0)[None])[0]), self._bleu_samples(counts))
             for each, counts in self.translations.get(run, {}).items()
             if seed in (None, each)
         ]
         drawn = "baseline" if run.model.startswith(BASELINE) else "system"
-        return self.draws.over_seeds(drawn, found) if found else None
+        return self.draws.over_seeds(drawn, by_seed) if by_seed else None
 
     def _bleu_samples(self, counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         if len(counts) < 2:
@@ -129,7 +129,7 @@ class Evidence:
     def gains_by_amount(self, dataset: str) -> dict[int, Sampled]:
         """Returns the gain of the gate by training pairs, rising, the mean over directions."""
         gate = calibrated(GATE)
-        found: dict[int, list[Sampled]] = {}
+        gains: dict[int, list[Sampled]] = {}
         for run in self.translations:
             pairs = pairs_of(run.model)
             if run.dataset != dataset or not run.model.startswith(gate):
@@ -141,8 +141,8 @@ class Evidence:
             else:
                 continue
             if gain is not None:
-                found.setdefault(pairs, []).append(gain)
-        return {pairs: mean_of(found[pairs]) for pairs in sorted(found)}
+                gains.setdefault(pairs, []).append(gain)
+        return {pairs: mean_of(gains[pairs]) for pairs in sorted(gains)}
 
     def sweep(self, test_set: Bitext) -> list[SweepPoint]:
         """Returns the gate by the weight of its penalty, rising, all with the seed of the sweep.

@@ -130,20 +130,20 @@ class BleuComparison:
 
 def read_texts(manifest: Manifest) -> dict[str, Text]:
     """Returns the sizes of datasets by name."""
-    found = {}
+    texts = {}
     for path, names in manifest.find(PREPARED):
         content = read_json(path, _AGAIN)
         with taking(path, _AGAIN):
             splits = values.mapping(content, "splits")
             sizes = [values.whole(values.mapping(splits, name), "pairs") for name in ("train", "dev", "test")]
             source, target = values.texts(content, "pair")
-            found[names["dataset"]] = Text((source, target), *sizes)
-    return found
+            texts[names["dataset"]] = Text((source, target), *sizes)
+    return texts
 
 
 def read_comparisons(manifest: Manifest) -> list[BleuComparison]:
     """Returns the comparisons of models of this study."""
-    found = []
+    comparisons = []
     for path, names in manifest.find(COMPARISON):
         if not names["comparison"].startswith("lu_"):
             continue
@@ -153,11 +153,11 @@ def read_comparisons(manifest: Manifest) -> list[BleuComparison]:
             if not systems:
                 raise ValueError("no systems")
             systems.sort(key=lambda each: rank(each.model))
-            told = (values.text(content, "baseline"), values.text(content, "signature"))
+            stated = (values.text(content, "baseline"), values.text(content, "signature"))
             test_set = Bitext(names["dataset"], names["direction"])
             sentences = values.whole(content, "sentences", least=1)
-            found.append(BleuComparison(names["comparison"], test_set, *told, sentences, tuple(systems)))
-    return sorted(found, key=lambda each: rank(each.systems[-1].model))
+            comparisons.append(BleuComparison(names["comparison"], test_set, *stated, sentences, tuple(systems)))
+    return sorted(comparisons, key=lambda each: rank(each.systems[-1].model))
 
 
 def _compared(entry: dict[str, Any]) -> Compared:
@@ -168,11 +168,11 @@ def _compared(entry: dict[str, Any]) -> Compared:
 
 def read_cards(manifest: Manifest) -> dict[Run, Card]:
     """Returns what the models of this study are; of several seeds the first speaks."""
-    found: dict[Run, Card] = {}
+    cards: dict[Run, Card] = {}
     for path, run, _ in _of_study(manifest.find(TRAINED)):
-        if run not in found:
-            found[run] = _card(path / _CARD)
-    return found
+        if run not in cards:
+            cards[run] = _card(path / _CARD)
+    return cards
 
 
 def _card(path: Path) -> Card:
@@ -190,7 +190,7 @@ def _card(path: Path) -> Card:
 
 def read_translations(manifest: Manifest, texts: dict[str, Text]) -> dict[Run, dict[str, Counts]]:
     """Returns what BLEU counts in every sentence, by model and seed; it must come to the BLEU that was scored."""
-    found: dict[Run, dict[str, Counts]] = {}
+    translations: dict[Run, dict[str, Counts]] = {}
     for path, run, seed in _of_study(manifest.find(BLEU)):
         translation = manifest.path(TRANSLATION, **run._asdict(), seed=seed)
         if translation is None or run.dataset not in texts:
@@ -208,20 +208,20 @@ def read_translations(manifest: Manifest, texts: dict[str, Text]) -> dict[Run, d
         counts = sentence_counts(hypotheses, references, tokenizer[1])
         if abs(float(bleu_of(counts.sum(axis=0)[None])[0]) - scored) > _ROUNDING:
             raise InputError("is not the BLEU of the translation beside it.", path, advice=_AGAIN)
-        found.setdefault(run, {})[seed] = counts
-    return found
+        translations.setdefault(run, {})[seed] = counts
+    return translations
 
 
 def read_calibrations(manifest: Manifest) -> dict[Run, dict[str, CalibrationSums]]:
     """Returns what attention and masks say of a text, by model and seed."""
-    found: dict[Run, dict[str, CalibrationSums]] = {}
+    calibrations: dict[Run, dict[str, CalibrationSums]] = {}
     for path, run, seed in _of_study(manifest.find(CALIBRATION_SENTENCES)):
-        found.setdefault(run, {})[seed] = CalibrationSums.load(path)
-    return found
+        calibrations.setdefault(run, {})[seed] = CalibrationSums.load(path)
+    return calibrations
 
 
 def _of_study(files: list[tuple[Path, dict[str, str]]]) -> Iterator[tuple[Path, Run, str]]:
     """Yields files of models of this study, with seeds, in the order of tables."""
-    for path, names in sorted(files, key=lambda found: rank(found[1]["model"])):
+    for path, names in sorted(files, key=lambda file: rank(file[1]["model"])):
         if names["model"].startswith("lu_"):
             yield path, Run(names["dataset"], names["direction"], names["model"]), names["seed"]

@@ -115,17 +115,19 @@ class Lu2021Settings:
 def check(settings: Lu2021Settings, datasets: Sequence[str], where: str) -> None:
     """Raises for numbers that do not rise, and for settings that have a key of their own or nothing to act on."""
     for key in ("alphas", "pairs"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
-            raise ConfigError(f"{where}.{key}: numbers must rise. Write them in order.")
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
+            raise ConfigError(f"{where}.{key}: numbers must be in ascending order.")
     for amount, changes in settings.trainings.items():
         if amount not in map(str, settings.pairs) or not isinstance(changes, dict):
-            raise ConfigError(f"{where}.trainings: {amount!r} needs changes of training, and to be in {where}.pairs.")
+            raise ConfigError(
+                f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs."
+            )
     changed = {"training": settings.training, "sweep_training": settings.sweep_training}
     changed |= {f"trainings.{amount}": changes for amount, changes in settings.trainings.items()}
     for key, changes in changed.items():
         if "objective" in changes:
-            raise ConfigError(f"{where}.{key}.objective: is made of alpha and penalty. Set these in {where}.")
+            raise ConfigError(f"{where}.{key}.objective: is set by alpha and penalty. Set these in {where} instead.")
     for part in ("model", "calibration"):
         if "fusion" in getattr(settings, part):
             raise ConfigError(f"{where}.{part}.fusion: name all that are to be trained in {where}.fusions.")
@@ -139,8 +141,8 @@ STUDY = Study(
     name="lu2021",
     about="Lu et al. 2021, attention calibrated by masks",
     title="Lu, Zeng, Zhang, Wu and Li 2021: attention calibration",
-    lead="Attention calibration for Transformer in neural machine translation (2021), rerun: printed numbers, ours, "
-    "and what became of every claim.",
+    lead="Attention calibration for Transformer in neural machine translation (2021), repeated: printed numbers, ours, "
+    "and a verdict on every claim.",
     files=(
         "index.html",
         "claims.csv",

@@ -147,7 +147,7 @@ def bleu_tables(evidence: Evidence) -> list[BleuTable]:
 def bleu_records(table: BleuTable) -> list[dict[str, Any]]:
     """Returns a table as records: print first, then ours; None where there is no number."""
     nothing: dict[str, Any] = dict.fromkeys(BLEU_COLUMNS)
-    made = [
+    records = [
         {
             **nothing,
             "table": table.number,
@@ -165,9 +165,9 @@ def bleu_records(table: BleuTable) -> list[dict[str, Any]]:
         numbers |= {"gain_low": scored.difference_low, "gain_high": scored.difference_high}
         numbers |= {name: getattr(scored, name) for name in ("p_value", "p_bootstrap", "p_randomisation")}
         about = {"table": table.number, "system": short(scored.model), "test_set": str(cell.test_set)}
-        told = {"seeds": scored.seeds, "sentences": cell.comparison.sentences, "signature": cell.comparison.signature}
-        made.append({**nothing, **about, **{key: rounded(value) for key, value in numbers.items()}, **told})
-    return made
+        facts = {"seeds": scored.seeds, "sentences": cell.comparison.sentences, "signature": cell.comparison.signature}
+        records.append({**nothing, **about, **{key: rounded(value) for key, value in numbers.items()}, **facts})
+    return records
 
 
 def compared_records(evidence: Evidence) -> list[dict[str, Any]]:
@@ -199,14 +199,14 @@ class EntropyCell:
 
 def entropy_cells(evidence: Evidence) -> list[EntropyCell]:
     """Returns Table 5: print, then the change within each calibrated model, then what a separate baseline has."""
-    made = [
+    cells = [
         EntropyCell(layer, CHANGE, direction, "print", value)
         for (layer, direction), value in published.entropy_changes().items()
     ]
     for test_set in evidence.test_sets:
         for fusion in FUSIONS:
-            made += _changes(evidence, test_set.run(calibrated(fusion)))
-    return made
+            cells += _changes(evidence, test_set.run(calibrated(fusion)))
+    return cells
 
 
 def _changes(evidence: Evidence, run: Run) -> Iterator[EntropyCell]:
@@ -244,14 +244,14 @@ def _numbers(ours: Estimate) -> dict[str, float]:
 
 def measured_records(evidence: Evidence) -> list[dict[str, Any]]:
     """Returns everything that was measured on attention and masks, place by place; layers count from 1."""
-    made = []
+    records = []
     for run, seeds in evidence.calibrations.items():
         first = next(iter(seeds.values()))
         for quantity, totals in first.totals.items():
             for place in np.ndindex(totals.shape[1:]):
                 estimate = evidence.estimate(evidence.measured(run, quantity, *place), len(seeds))
                 if estimate.known:
-                    made.append(
+                    records.append(
                         {
                             **run._asdict(),
                             "quantity": quantity,
@@ -261,14 +261,14 @@ def measured_records(evidence: Evidence) -> list[dict[str, Any]]:
                             "seeds": len(seeds),
                         }
                     )
-    return made
+    return records
 
 
 def _fine(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)
 
 
-def looked_into(evidence: Evidence, quantity: str, *models: str) -> list[Run]:
+def analysed_runs(evidence: Evidence, quantity: str, *models: str) -> list[Run]:
     """Returns the runs that a quantity was measured of: of some models, or of all that have masks."""
     return [
         run
@@ -279,17 +279,19 @@ def looked_into(evidence: Evidence, quantity: str, *models: str) -> list[Run]:
 
 def bin_estimates(evidence: Evidence, run: Run, layer: int) -> list[Estimate]:
     """Returns the divergence of a layer by bin of entropy."""
-    found: list[Sampled | None] = [evidence.measured(run, "jsd_by_entropy", layer, place) for place in range(len(BINS))]
-    return [evidence.estimate(each, len(evidence.calibrations[run]), "no rows") for each in found]
+    measured: list[Sampled | None] = [
+        evidence.measured(run, "jsd_by_entropy", layer, place) for place in range(len(BINS))
+    ]
+    return [evidence.estimate(each, len(evidence.calibrations[run]), "no rows") for each in measured]
 
 
 def shown_records(table: Table) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     """Returns the columns and the numbers of a table that is shown; calibration.csv has their limits."""
-    made = []
+    records = []
     for row in table.rows:
         values = [
             cell.text if place < table.labels else _fine(math.nan if cell.number is None else cell.number)
             for place, cell in enumerate(row)
         ]
-        made.append(dict(zip(table.header, values, strict=True)))
-    return table.header, made
+        records.append(dict(zip(table.header, values, strict=True)))
+    return table.header, records

@@ -99,8 +99,8 @@ class Agreement:
 
     def row(self, quantity: str, measure: str = ACCURACY, kind: str = AGREEMENT) -> Row | None:
         """Returns an agreement, or None where it was not measured."""
-        found = self.measures.get(measure)
-        return None if found is None else found.rows[kind].get(quantity)
+        measured = self.measures.get(measure)
+        return None if measured is None else measured.rows[kind].get(quantity)
 
     def sampled(self, draws: Draws, quantity: str, kind: str = AGREEMENT) -> Sampled | None:
         """Returns an agreement with what it is on resampled texts; None where it was not measured.
@@ -127,10 +127,10 @@ class Agreement:
 
     @cached_property
     def _sentences(self) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
-        found = read_arrays(self.path.with_name(SENTENCES), ADVICE)
-        if found.keys() != _ARRAYS.keys() or any(found[key].dtype.kind not in kind for key, kind in _ARRAYS.items()):
+        arrays = read_arrays(self.path.with_name(SENTENCES), ADVICE)
+        if arrays.keys() != _ARRAYS.keys() or any(arrays[key].dtype.kind not in kind for key, kind in _ARRAYS.items()):
             raise self._refused("not the agreement of single texts.")
-        names, sums, counts = (found[key] for key in _ARRAYS)
+        names, sums, counts = (arrays[key] for key in _ARRAYS)
         if names.ndim != 1 or sums.shape != (len(names), self.items) or counts.shape != sums.shape:
             raise self._refused("damaged: its arrays do not fit together.")
         if not np.isfinite(sums).all() or not np.isfinite(counts).all() or (counts < 0).any():
@@ -143,8 +143,8 @@ class Agreement:
 
 def read_agreements(manifest: Manifest) -> list[Agreement]:
     """Returns the agreements of a manifest on dev and training text; what is damaged is an InputError."""
-    found = [(path, names, split_of(names["split"])) for path, names in manifest.find(FILE)]
-    return [_read(path, names["task"], split) for path, names, split in found if split is not None]
+    files = [(path, names, split_of(names["split"])) for path, names in manifest.find(FILE)]
+    return [_read(path, names["task"], split) for path, names, split in files if split is not None]
 
 
 def _read(path: Path, task: str, split: str) -> Agreement:
@@ -172,7 +172,7 @@ def _measure(content: dict[str, Any]) -> Measure:
     return Measure(
         values.number(content, "star", 0, 100),
         values.text(content, "gold"),
-        {kind: {row.quantity: row for row in found} for kind, found in rows.items()},
+        {kind: {row.quantity: row for row in of_kind} for kind, of_kind in rows.items()},
     )
 
 
@@ -195,7 +195,7 @@ def _curve(content: dict[str, Any]) -> Curve:
     return Curve(weights, numbers)
 
 
-def _numbers(found: Any, name: str, size: int) -> tuple[float, ...]:
-    if not isinstance(found, list) or len(found) != size:
+def _numbers(numbers: Any, name: str, size: int) -> tuple[float, ...]:
+    if not isinstance(numbers, list) or len(numbers) != size:
         raise ValueError(f"{name} is not a list of {size} numbers")
-    return tuple(values.number_or_nan({name: value}, name, -100, 100) for value in found)
+    return tuple(values.number_or_nan({name: value}, name, -100, 100) for value in numbers)

@@ -82,17 +82,17 @@ def _remove_old_figures(out: Path) -> None:
 
 def _write_tables(out: Path, results: Results, evidence: Evidence) -> dict[str, list[Table]]:
     """Writes Tables 2 to 11 as CSV, Markdown, LaTeX and HTML, and returns them by label."""
-    made: dict[str, Table] = {}
+    by_stem: dict[str, Table] = {}
     for table in tables.agreement_tables(evidence.agreements):
-        made[table.stem] = agreement_table(table, evidence.intervals)
+        by_stem[table.stem] = agreement_table(table, evidence.intervals)
         write_csv(out / f"{table.stem}.csv", tables.COLUMNS, tables.records(table))
     names = dict.fromkeys(each.task for each in evidence.agreements if not each.classified)
     lines = sizes.size_lines(sizes.read_texts(results.manifest, names))
-    made["table9"] = sizes_table(lines)
+    by_stem["table9"] = sizes_table(lines)
     write_csv(out / "table9.csv", sizes.COLUMNS, sizes.size_records(lines))
-    for stem, shown in made.items():
+    for stem, shown in by_stem.items():
         write_shown(out, stem, STUDY.title, [shown])
-    return {f"Table {stem.removeprefix('table')}": [shown] for stem, shown in made.items()}
+    return {f"Table {stem.removeprefix('table')}": [shown] for stem, shown in by_stem.items()}
 
 
 def _write_agreement(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
@@ -102,8 +102,8 @@ def _write_agreement(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
         caption = f"Figure 2, {each.task}: a second run along its training"
         drawing = draw_second_run(each, caption)
         if drawing is not None:
-            told = f"{caption}. {SECOND_RUN_NOTE}"
-            written["Figure 2"].append(write_figure(out / f"figure2-{each.task}", drawing, told))
+            description = f"{caption}. {SECOND_RUN_NOTE}"
+            written["Figure 2"].append(write_figure(out / f"figure2-{each.task}", drawing, description))
     caption = "Probes along their training (section A.7): agreement with attention and saliency"
     probes = draw_probes(evidence.dev(), caption)
     if probes is not None:
@@ -124,14 +124,14 @@ def _write_toys(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
         both = [toy for toy in (permuted, plain) if toy is not None]
         written["Section 6.2"].append(write_figure(out / "permuted", draw_copying(both, caption), caption))
     for heads in evidence.toys.heads:
-        caption = f"Figure 6: heads from good and bad beginnings, {heads.variant} variant"
+        caption = f"Figure 6: heads from good and bad initialisations, {heads.variant} variant"
         drawing = draw_heads(heads, evidence, caption)
         written["Figure 6"].append(write_figure(out / f"figure6-{heads.name}", drawing, caption))
     for keyword in evidence.toys.keywords:
         caption = "Figure 7: where the evidence for a keyword sits along training"
-        told = f"{caption}. {keyword_note(keyword)}"
+        description = f"{caption}. {keyword_note(keyword)}"
         drawing = draw_keyword(keyword, caption)
-        written["Figure 7"].append(write_figure(out / f"figure7-{keyword.name}", drawing, told))
+        written["Figure 7"].append(write_figure(out / f"figure7-{keyword.name}", drawing, description))
     return written
 
 
@@ -139,12 +139,12 @@ def _write_counts(out: Path, evidence: Evidence) -> dict[str, list[Picture]]:
     """Writes tables of counts, as in Figures 1, 4, 5 and 8, and returns them by label."""
     written: dict[str, list[Picture]] = {"Figure 1": [], "Figures 4, 5 and 8": []}
     for text in evidence.counts:
-        caption = f"As Figure 1, {text.dataset} {text.direction}: words that stand together"
+        caption = f"As Figure 1, {text.dataset} {text.direction}: words that occur together"
         name = f"counts-{text.dataset}-{text.direction}"
         written["Figure 1"].append(write_figure(out / name, draw_text_counts(text, caption), caption))
     copies = [toy for task in _FIGURE3 if (toy := evidence.toys.copy(task)) is not None and toy.counts is not None]
     if copies:
-        caption = "As Figures 4, 5 and 8: words that stand together in generated tasks"
+        caption = "As Figures 4, 5 and 8: words that occur together in generated tasks"
         drawing = draw_task_counts(copies, caption)
         written["Figures 4, 5 and 8"].append(write_figure(out / "counts-tasks", drawing, caption))
     return written

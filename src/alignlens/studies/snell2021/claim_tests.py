@@ -43,19 +43,21 @@ def above_chance(quantity: str, other_order: str = "") -> Callable[[Evidence], F
     """Returns the test that an agreement is more than twice that with shuffled values (S01 to S04)."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told, remarks = evidence.tally(), [], _collapsed(evidence, quantity)
+        tally, details, remarks = evidence.tally(), [], _collapsed(evidence, quantity)
         for each in evidence.dev():
-            found, chance = (evidence.sampled(each, name) for name in (quantity, RANDOM))
-            tally.add(_place(each), None if chance is None else tally.above(_less(found, chance), chance))
-            if found is not None and chance is not None:
-                told.append(f"{each.task} {found.value:.1f} against 2 × {chance.value:.1f}{_other(each, other_order)}")
-        return _told(evidence, tally, told, f"no {symbols(quantity)} among the agreements", remarks)
+            agreement, chance = (evidence.sampled(each, name) for name in (quantity, RANDOM))
+            tally.add(_place(each), None if chance is None else tally.above(_less(agreement, chance), chance))
+            if agreement is not None and chance is not None:
+                details.append(
+                    f"{each.task} {agreement.value:.1f} against 2 × {chance.value:.1f}{_other(each, other_order)}"
+                )
+        return _finding(evidence, tally, details, f"no {symbols(quantity)} among the agreements", remarks)
 
     return test
 
 
-def _less(found: Sampled | None, chance: Sampled) -> Sampled | None:
-    return None if found is None else found - chance
+def _less(agreement: Sampled | None, chance: Sampled) -> Sampled | None:
+    return None if agreement is None else agreement - chance
 
 
 def _other(agreement: Agreement, quantity: str) -> str:
@@ -65,7 +67,7 @@ def _other(agreement: Agreement, quantity: str) -> str:
 
 def well_into_training(evidence: Evidence) -> Finding:
     """S05: a second run that agrees as much performs well already."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for each in evidence.dev():
         kind = "classification" if each.classified else "translation"
         ratio = _reached(evidence, each)
@@ -73,9 +75,9 @@ def well_into_training(evidence: Evidence) -> Finding:
         if ratio is not None:
             row = each.row(ATTENTION_UNIFORM)
             never = ", never agrees more" if row is not None and math.isnan(row.xi) else ""
-            told.append(f"{each.task} {ratio.value:.2f}{never}")
-    remark = "agreement is drawn again, the curve of the second run is not"
-    return _told(evidence, tally, told, "no attention and uniform probe among the agreements", remark)
+            details.append(f"{each.task} {ratio.value:.2f}{never}")
+    remark = "agreement is resampled, the curve of the second run is not"
+    return _finding(evidence, tally, details, "no attention and uniform probe among the agreements", remark)
 
 
 def _reached(evidence: Evidence, agreement: Agreement) -> Sampled | None:
@@ -98,20 +100,20 @@ def _reached(evidence: Evidence, agreement: Agreement) -> Sampled | None:
 
 def frozen_is_no_help(evidence: Evidence) -> Finding:
     """S06: attention on top of a frozen probe agrees less with attention than the uniform probe does."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for each in evidence.dev():
         if each.row(FROZEN) is None:
             continue
         frozen, uniform = (evidence.sampled(each, name) for name in (FROZEN, ATTENTION_UNIFORM))
         tally.add(_place(each), tally.below(frozen, uniform))
         if frozen is not None and uniform is not None:
-            told.append(f"{each.task} {frozen.value:.1f} against {uniform.value:.1f}")
-    return _told(evidence, tally, told, "no model was trained on top of a frozen probe")
+            details.append(f"{each.task} {frozen.value:.1f} against {uniform.value:.1f}")
+    return _finding(evidence, tally, details, "no model was trained on top of a frozen probe")
 
 
 def rises_and_falls(evidence: Evidence) -> Finding:
     """S15: the uniform probe agrees most at a checkpoint that is neither the first nor the last."""
-    tally, told, short = evidence.tally(), [], []
+    tally, details, short = evidence.tally(), [], []
     for each in evidence.dev():
         curve, peak = each.curves.get(ATTENTION_UNIFORM), evidence.sampled(each, ATTENTION_UNIFORM)
         if curve is None or peak is None or AGREEMENT not in curve.numbers:
@@ -125,19 +127,19 @@ def rises_and_falls(evidence: Evidence) -> Finding:
         best = Sampled(along[inner], None if peak.samples is None else peak.samples - peak.value + along[inner])
         ends = {"above the first": along[0], "above the last": along[-1]}
         tally.add(_place(each), *(tally.above(best, end, claimed) for claimed, end in ends.items()))
-        told.append(
+        details.append(
             f"{each.task} {along[0]:.1f}, {along[inner]:.1f} at {_update(curve.weights[inner])}, {along[-1]:.1f}"
         )
     missing = "no curve of the uniform probe"
     if short:
         missing = f"fewer than three checkpoints: {', '.join(short)}"
-    remark = "the ends are as they are, the greatest number between them varies as the maximum does"
-    return _told(evidence, tally, told, missing, remark)
+    remark = "the ends are fixed; the greatest number between them is assumed to vary as the maximum does"
+    return _finding(evidence, tally, details, missing, remark)
 
 
 def logistic_is_as_good(evidence: Evidence) -> Finding:
     """S19: logistic regression and proxy agree with the uniform probe to within 8 points."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for each in evidence.dev():
         if each.row(LOGISTIC_RELEASED) is None:
             continue
@@ -145,27 +147,27 @@ def logistic_is_as_good(evidence: Evidence) -> Finding:
         apart = None if logistic is None or proxy is None else abs(logistic - proxy)
         tally.add(_place(each), tally.at_most(apart, _NEAR))
         if logistic is not None and proxy is not None:
-            told.append(f"{each.task} {logistic.value:.1f} and {proxy.value:.1f}{_as_defined(each)}")
-    return _told(evidence, tally, told, "no logistic regression among the agreements")
+            details.append(f"{each.task} {logistic.value:.1f} and {proxy.value:.1f}{_as_defined(each)}")
+    return _finding(evidence, tally, details, "no logistic regression among the agreements")
 
 
 def _as_defined(agreement: Agreement) -> str:
     rows = [agreement.row(name) for name in (LOGISTIC_DEFINED, PROXY_DEFINED)]
-    told = " and ".join(f"{row.value:.1f}" for row in rows if row is not None)
-    return f" ({told} as defined)" if told else ""
+    numbers = " and ".join(f"{row.value:.1f}" for row in rows if row is not None)
+    return f" ({numbers} as defined)" if numbers else ""
 
 
 def ranks_agree(evidence: Evidence) -> Finding:
     """S20: Kendall's tau of all three pairs is positive."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for each in evidence.dev():
         for quantity in (ATTENTION_UNIFORM, PROXY_RELEASED, SALIENCY_UNIFORM):
             tau = each.sampled(evidence.draws, quantity, KENDALL)
             named = Column("A", quantity).heading(KENDALL)
             tally.add(_place(each, named), tally.above(tau, 0))
             if tau is not None:
-                told.append(f"{each.task} {named} {tau.value:.1f}")
-    return _told(evidence, tally, told, "no Kendall's tau among the agreements", unit="numbers")
+                details.append(f"{each.task} {named} {tau.value:.1f}")
+    return _finding(evidence, tally, details, "no Kendall's tau among the agreements", unit="numbers")
 
 
 TESTS: dict[str, Callable[[Evidence], Finding]] = {
@@ -191,14 +193,14 @@ def _update(weights: str) -> str:
 
 def _collapsed(evidence: Evidence, quantity: str) -> str:
     """Returns which probes say the same of all positions, so that they agree with everything."""
-    found = [each.task for each in evidence.dev() if (row := each.row(quantity)) is not None and row.collapsed]
-    return f"left out, for one value in most rows: {', '.join(found)}" if found else ""
+    tasks = [each.task for each in evidence.dev() if (row := each.row(quantity)) is not None and row.collapsed]
+    return f"left out because most rows have a single value: {', '.join(tasks)}" if tasks else ""
 
 
-def _told(
-    evidence: Evidence, tally: Tally, told: list[str], missing: str, remark: str = "", unit: str = "tasks"
+def _finding(
+    evidence: Evidence, tally: Tally, details: list[str], missing: str, remark: str = "", unit: str = "tasks"
 ) -> Finding:
     if not tally.total:
         reason = "; ".join(part for part in (missing, remark if "left out" in remark else "") if part)
         return Finding(remark=reason if evidence.dev() else _NO_AGREEMENT)
-    return counted_cases(tally, unit=unit, details="; ".join(told), remark=remark)
+    return counted_cases(tally, unit=unit, details="; ".join(details), remark=remark)

@@ -22,7 +22,7 @@ TOYS = "toys"
 STEPS = 200
 """How long the paper trains: who stops earlier has not failed."""
 _NEVER = 10
-"""A seed that never learns counts as so many times the last step: beyond any that does, and medians stay numbers."""
+"""A seed that never learns counts as this multiple of the last step: later than any that does, but finite."""
 
 
 def permutations_may_fail(evidence: Evidence) -> Finding:
@@ -55,9 +55,9 @@ def permutations_take_longer(evidence: Evidence) -> Finding:
     never, tally = _NEVER * max(slow.steps[-1], fast.steps[-1]), evidence.tally()
     medians = [evidence.median(toy.name, [min(step, never) for step in toy.first_steps()]) for toy in (slow, fast)]
     tally.add(Place(TOYS, "median step"), tally.above(medians[0], medians[1]))
-    told = [_step(median(toy.first_steps())) for toy in (slow, fast)]
-    numbers = f"permutations: {told[0]}, {slow.seeds} seeds; control: {told[1]}, {fast.seeds} seeds"
-    both = "neither is learned by half of its seeds" if told == ["never"] * 2 else ""
+    steps = [_step(median(toy.first_steps())) for toy in (slow, fast)]
+    numbers = f"permutations: {steps[0]}, {slow.seeds} seeds; control: {steps[1]}, {fast.seeds} seeds"
+    both = "neither is learned by half of its seeds" if steps == ["never"] * 2 else ""
     changed = dict.fromkeys(changes(toy.task, toy.settings) for toy in (slow, fast))
     remark = _joined(both, f"a seed that never learns counts as {never:,} steps", *changed)
     return counted_cases(tally, numbers=numbers, remark=remark)

@@ -1,4 +1,4 @@
-"""How often words stand together in a text, as the files of a results folder tell it."""
+"""How often words occur together in a text, as the files of a results folder tell it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADVICE = "Delete it and make it again with: alignlens counts, or run the pipeli
 
 @dataclass(frozen=True)
 class Growth:
-    """How the proxy's first gradient goes with centred counts at a width: mean, least and greatest over seeds."""
+    """Correlation of the proxy's first gradient with centred counts at a width: mean, least and greatest over seeds."""
 
     d: int
     pearson: float
@@ -33,7 +33,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The most frequent words of both sides, how often they stand together, and what they translate to."""
+    """The most frequent words of both sides, how often they occur together, and what they translate to."""
 
     dataset: str
     direction: str
@@ -75,7 +75,7 @@ def _growth(content: dict[str, Any]) -> Growth:
 
 
 def _table(content: dict[str, Any], key: str, rows: int, columns: int) -> NDArray[np.float64]:
-    found = content[key]
-    if not isinstance(found, list) or len(found) != rows or any(len(row) != columns for row in found):
+    table = content[key]
+    if not isinstance(table, list) or len(table) != rows or any(len(row) != columns for row in table):
         raise ValueError(f"{key} is not {rows} x {columns} numbers")
-    return np.array([[values.number({key: value}, key, 0) for value in row] for row in found], dtype=float)
+    return np.array([[values.number({key: value}, key, 0) for value in row] for row in table], dtype=float)

@@ -39,8 +39,8 @@ class Evidence:
         """Returns the evidence of a results folder."""
         manifest = results.manifest
         agreements = read_agreements(manifest)
-        told = manifest.interval or next((each.interval for each in agreements if each.interval), {})
-        return cls(agreements, read_toys(manifest), read_counts(manifest), Draws(**told))
+        interval = manifest.interval or next((each.interval for each in agreements if each.interval), {})
+        return cls(agreements, read_toys(manifest), read_counts(manifest), Draws(**interval))
 
     @property
     def empty(self) -> bool:
@@ -50,11 +50,11 @@ class Evidence:
     @property
     def intervals(self) -> list[str]:
         """How the intervals of agreements were drawn, in words."""
-        told = [each.interval for each in self.agreements if each.interval]
+        stated = [each.interval for each in self.agreements if each.interval]
         return list(
             dict.fromkeys(
                 f"{one['level']:g} % bootstrap interval over texts ({one['samples']} samples, seed {one['seed']})"
-                for one in told
+                for one in stated
             )
         )
 
@@ -73,7 +73,7 @@ class Evidence:
     def share(self, name: str, held: int, runs: int) -> Sampled:
         """Returns a share of runs, with shares that would as well give such a number of runs.
 
-        Drawn from what is known of a share after so many runs if any was as likely before (Jeffreys): unlike runs that
+        Drawn from the posterior of a share after these runs, under Jeffreys' prior: unlike runs that
         are drawn again, it leaves room after three runs of three.
         """
         samples = self._generator(name).beta(held + 0.5, runs - held + 0.5, size=self.draws.samples)
@@ -81,13 +81,13 @@ class Evidence:
 
     def median(self, name: str, numbers: Sequence[float]) -> Sampled:
         """Returns the median over seeds, which are drawn again; of one seed nothing is known."""
-        found = np.asarray(numbers, dtype=float)
-        return Sampled(float(np.median(found)), self._drawn(name, found, lambda rows: np.median(rows, axis=1)))
+        values = np.asarray(numbers, dtype=float)
+        return Sampled(float(np.median(values)), self._drawn(name, values, lambda rows: np.median(rows, axis=1)))
 
     def mean(self, name: str, numbers: Sequence[float]) -> Sampled:
         """Returns the mean over seeds in the same way; numbers under one name share the seeds."""
-        found = np.asarray(numbers, dtype=float)
-        return Sampled(float(found.mean()), self._drawn(name, found, lambda rows: rows.mean(axis=1)))
+        values = np.asarray(numbers, dtype=float)
+        return Sampled(float(values.mean()), self._drawn(name, values, lambda rows: rows.mean(axis=1)))
 
     def _drawn(
         self,

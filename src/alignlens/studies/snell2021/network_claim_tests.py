@@ -37,7 +37,7 @@ def bad_heads_fail(evidence: Evidence) -> Finding:
     tally = evidence.tally()
     for toy in evidence.toys.heads:
         tally.add(_place(toy), tally.below(success(evidence, toy, ALL_BAD), 0.5))
-    return _heads_told(evidence, tally, ALL_BAD)
+    return _heads_finding(evidence, tally, ALL_BAD)
 
 
 def one_good_head_is_enough(evidence: Evidence) -> Finding:
@@ -46,7 +46,7 @@ def one_good_head_is_enough(evidence: Evidence) -> Finding:
     for toy in evidence.toys.heads:
         good, bad = (success(evidence, toy, name) for name in (ONE_GOOD, ALL_BAD))
         tally.add(_place(toy), tally.above(good, 0.8, "above 0.8"), tally.above(good, bad, "above all bad"))
-    return _heads_told(evidence, tally, ONE_GOOD, ALL_BAD)
+    return _heads_finding(evidence, tally, ONE_GOOD, ALL_BAD)
 
 
 def many_heads_help(evidence: Evidence) -> Finding:
@@ -54,7 +54,7 @@ def many_heads_help(evidence: Evidence) -> Finding:
     tally = evidence.tally()
     for toy in evidence.toys.heads:
         tally.add(_place(toy), tally.above(success(evidence, toy, RANDOM_HEADS), single_success(evidence, toy)))
-    return _heads_told(evidence, tally, RANDOM_HEADS)
+    return _heads_finding(evidence, tally, RANDOM_HEADS)
 
 
 def success(evidence: Evidence, toy: Heads, scenario: str) -> Sampled | None:
@@ -68,17 +68,17 @@ def single_success(evidence: Evidence, toy: Heads) -> Sampled:
     return evidence.share(f"{toy.name} single", toy.successes, toy.trials)
 
 
-def _heads_told(evidence: Evidence, tally: Tally, *scenarios: str) -> Finding:
+def _heads_finding(evidence: Evidence, tally: Tally, *scenarios: str) -> Finding:
     if not evidence.toys.heads:
         return not_run(HEADS)
-    told = []
+    details = []
     for toy in evidence.toys.heads:
         parts = ["{} {} of {}".format(SCENARIO_NAMES[name], *toy.learned(name)) for name in scenarios]
-        told.append(f"{toy.variant}: {', '.join(parts)}, single {toy.successes} of {toy.trials}")
+        details.append(f"{toy.variant}: {', '.join(parts)}, single {toy.successes} of {toy.trials}")
     if not tally.total:
         return Finding(remark="too few good or bad heads were found")
     remark = "; ".join(dict.fromkeys(new for toy in evidence.toys.heads if (new := changes(HEADS, toy.settings))))
-    return counted_cases(tally, numbers="; ".join(told), remark=remark)
+    return counted_cases(tally, numbers="; ".join(details), remark=remark)
 
 
 def _place(toy: Heads) -> Place:
@@ -102,7 +102,7 @@ def keyword_has_the_evidence(evidence: Evidence) -> Finding:
         return _no_keyword(evidence)
     held = [case.place.column for case in tally.cases if case.outcome == HELD]
     numbers = f"{len(held)} of {tally.total} early steps" + (f", first {held[0]}" if held else "")
-    details = _told(evidence, lambda toy: early(toy)[-1])
+    details = _evidence_at(evidence, lambda toy: early(toy)[-1])
     return Finding(verdict(at_least(1), outcomes(tally)), tally, numbers, details, _changed(evidence))
 
 
@@ -118,7 +118,7 @@ def evidence_moves_to_the_end(evidence: Evidence) -> Finding:
         )
     if not tally.total:
         return _no_keyword(evidence)
-    return counted_cases(tally, numbers=_told(evidence, lambda _: -1), remark=_changed(evidence))
+    return counted_cases(tally, numbers=_evidence_at(evidence, lambda _: -1), remark=_changed(evidence))
 
 
 TESTS: dict[str, Callable[[Evidence], Finding]] = {
@@ -143,27 +143,27 @@ def _keywords(evidence: Evidence) -> list[Keyword]:
 
 
 def _at(toy: Keyword, name: str, place: int, variant: str = ONE_DIRECTION) -> np.ndarray:
-    found: np.ndarray = toy.variants[variant][name][:, place]
-    return found
+    numbers: np.ndarray = toy.variants[variant][name][:, place]
+    return numbers
 
 
 def _evidence(evidence: Evidence, toy: Keyword, name: str, place: int) -> Sampled:
     return evidence.mean(toy.name, _at(toy, name, place).tolist())
 
 
-def _told(evidence: Evidence, place_of: Callable[[Keyword], int]) -> str:
+def _evidence_at(evidence: Evidence, place_of: Callable[[Keyword], int]) -> str:
     """Returns the evidence of all positions at one step, of both variants."""
-    told = []
+    parts = []
     for toy in _keywords(evidence):
         place = place_of(toy)
         for variant in toy.variants:
-            found = ", ".join(f"{name} {_at(toy, name, place, variant).mean():.2f}" for name in EVIDENCE)
-            told.append(f"{variant.replace('_', ' ')}, step {toy.steps[place]}: {found}")
-    return "; ".join(told)
+            means = ", ".join(f"{name} {_at(toy, name, place, variant).mean():.2f}" for name in EVIDENCE)
+            parts.append(f"{variant.replace('_', ' ')}, step {toy.steps[place]}: {means}")
+    return "; ".join(parts)
 
 
 def _changed(evidence: Evidence) -> str:
-    return "; ".join(told for toy in _keywords(evidence) if (told := changes(KEYWORD, toy.settings)))
+    return "; ".join(change for toy in _keywords(evidence) if (change := changes(KEYWORD, toy.settings)))
 
 
 def _no_keyword(evidence: Evidence) -> Finding:

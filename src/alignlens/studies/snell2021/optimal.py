@@ -47,16 +47,16 @@ class Optimal:
 
 def read_optimal(manifest: Manifest, evidence: Evidence) -> list[Optimal]:
     """Returns the agreement of best attention and probe in linear models, at the weights that training kept."""
-    made = []
+    results = []
     for folder, names in manifest.find(TRAJECTORY):
         if (names["model"], names["split"]) != (LINEAR, DEV):
             continue
         run = Trajectory.open(folder)
         if {_BEST, PROBE} <= set(run.quantities):
             bleu = [numbers[BLEU] for numbers in run.performance.values() if BLEU in numbers]
-            found = (_agreement(run, evidence), _known(bleu), _usual(evidence, names["dataset"]))
-            made.append(Optimal(names["dataset"], dict(zip(NAMES, found, strict=True))))
-    return made
+            estimates = (_agreement(run, evidence), _known(bleu), _usual(evidence, names["dataset"]))
+            results.append(Optimal(names["dataset"], dict(zip(NAMES, estimates, strict=True))))
+    return results
 
 
 def _agreement(run: Trajectory, evidence: Evidence) -> Estimate:
@@ -72,39 +72,39 @@ def _agreement(run: Trajectory, evidence: Evidence) -> Estimate:
 
 def _usual(evidence: Evidence, dataset: str) -> Estimate:
     """Returns the best BLEU of the model with the usual output."""
-    found = [each.measures[BLEU].star for each in evidence.dev() if each.task == dataset and BLEU in each.measures]
-    return _known(found)
+    best = [each.measures[BLEU].star for each in evidence.dev() if each.task == dataset and BLEU in each.measures]
+    return _known(best)
 
 
-def _known(found: list[float]) -> Estimate:
-    return Estimate(max(found), seeds=1) if found else Estimate(reason="not run")
+def _known(numbers: list[float]) -> Estimate:
+    return Estimate(max(numbers), seeds=1) if numbers else Estimate(reason="not run")
 
 
-def optimal_records(found: list[Optimal]) -> list[dict[str, Any]]:
+def optimal_records(results: list[Optimal]) -> list[dict[str, Any]]:
     """Returns one record per number, keys in the order of COLUMNS."""
-    made = []
-    for each in found:
+    records = []
+    for each in results:
         for name, ours in each.numbers.items():
             printed = each.printed(name)
             numbers = map(rounded, (printed, ours.mean, ours.low, ours.high, ours.mean - printed))
-            made.append(dict(zip(COLUMNS, (each.dataset, name, *numbers), strict=True)))
-    return made
+            records.append(dict(zip(COLUMNS, (each.dataset, name, *numbers), strict=True)))
+    return records
 
 
-def optimal_table(found: list[Optimal]) -> Table:
+def optimal_table(results: list[Optimal]) -> Table:
     """Returns the table for people."""
     rows = []
-    for each in found:
-        for name, told in NAMES.items():
-            ours, printed, digits = each.numbers[name], each.printed(name), 1 if "BLEU" in told else 2
+    for each in results:
+        for name, label in NAMES.items():
+            ours, printed, digits = each.numbers[name], each.printed(name), 1 if "BLEU" in label else 2
             shown = NONE if math.isnan(printed) else Cell(f"{printed:.{digits}f}", printed)
             agrees = ours.low <= printed <= ours.high
             apart = difference(ours.mean - printed, digits, strong=agrees)
-            rows.append([Cell(each.dataset), Cell(told), shown, measured(ours, digits), interval(ours, digits), apart])
+            rows.append([Cell(each.dataset), Cell(label), shown, measured(ours, digits), interval(ours, digits), apart])
     header = ("task", "number", "print", "ours", "interval", "ours − print")
     notes = [
-        "The best attention of a target piece is the one with the least loss, with all else as it was: exact where the "
-        "output is linear in the context. The agreement is a fraction; BLEU is of the dev text.",
+        "The best attention of a target piece is the one with the smallest loss, with everything else unchanged. It is "
+        "exact where the output is linear in the context. The agreement is a fraction; BLEU is that of the dev text.",
     ]
-    caption = "Appendix A.1: the attention that would be best agrees with the probe"
+    caption = "Appendix A.1: agreement of the best attention with the probe"
     return Table("snell2021-optimal", caption, header, rows, notes, labels=2)

@@ -139,8 +139,11 @@ def _runs(model: str, seeds: Sequence[int]) -> tuple[TrainedRun, ...]:
 
 def _merged(*contents: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings of two levels laid over each other, the last on top; null says nothing."""
-    made: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for content in contents:
         for key, values in content.items():
-            made[key] = {**made.get(key, {}), **{name: value for name, value in values.items() if value is not None}}
-    return made
+            merged[key] = {
+                **merged.get(key, {}),
+                **{name: value for name, value in values.items() if value is not None},
+            }
+    return merged

@@ -29,7 +29,7 @@ _SUBWORDS_FILE = "subwords.json"
 
 @dataclass(frozen=True)
 class Text:
-    """A set of texts of ours: its splits, and how many words or pieces are known; nan if nobody told."""
+    """A set of texts of ours: its splits, and how many words or pieces are known; nan if unknown."""
 
     task: str
     splits: dict[str, Size]
@@ -99,22 +99,22 @@ def _pieces(path: Path) -> float:
 
 def size_lines(texts: Iterable[Text]) -> list[SizeLine]:
     """Returns Table 9: the tasks of print with ours beside them, then ours that are not in print."""
-    found, printed, known = list(texts), sizes(), vocabularies()
-    made = []
+    listed, printed, known = list(texts), sizes(), vocabularies()
+    lines = []
     for task in dict.fromkeys(task for task, _ in printed):
-        mine = [text for text in found if printed_task(text.task) == task]
+        of_task = [text for text in listed if printed_task(text.task) == task]
         for split in (TRAIN, DEV):
             about = task, split, printed[task, split], known[task]
-            made += [_line(*about, text.task, text.splits.get(split, NOTHING), text.vocabulary) for text in mine]
-            if not mine:
-                made.append(_line(*about, None, NOTHING, math.nan))
-    for text in found:
+            lines += [_line(*about, text.task, text.splits.get(split, NOTHING), text.vocabulary) for text in of_task]
+            if not of_task:
+                lines.append(_line(*about, None, NOTHING, math.nan))
+    for text in listed:
         if printed_task(text.task) is None:
-            made += [
+            lines += [
                 SizeLine(None, text.task, split, NOTHING, size, math.nan, text.vocabulary)
                 for split, size in text.splits.items()
             ]
-    return made
+    return lines
 
 
 def _line(

@@ -104,11 +104,11 @@ class Snell2021Settings:
 
 
 def check(settings: Snell2021Settings, datasets: Sequence[str], where: str) -> None:
-    """Raises for checkpoints out of order, names that datasets have, and settings that nobody knows."""
+    """Raises for checkpoints out of order, names that datasets have, and unknown settings."""
     for key in ("checkpoints", "classifier_checkpoints"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
-            raise ConfigError(f"{where}.{key}: updates must rise. Write them in order.")
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
+            raise ConfigError(f"{where}.{key}: updates must be in ascending order.")
     for key in ("seeds", "classifier_seeds"):
         if len(getattr(settings, key)) == 1:
             raise ConfigError(f"{where}.{key}: one seed has nothing to be compared with. Give at least two.")
@@ -127,7 +127,7 @@ STUDY = Study(
     name="snell2021",
     about="Snell et al. 2021, how single-head attention learns",
     title="Snell, Zhong, Klein and Steinhardt 2021: how attention is learned",
-    lead="Approximating how single head attention learns (2021), rerun: printed numbers, ours, and what became of "
+    lead="Approximating how single head attention learns (2021), repeated: printed numbers, ours, and a verdict on "
     "every claim.",
     files=(
         "index.html",

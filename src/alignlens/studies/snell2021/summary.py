@@ -64,23 +64,23 @@ _FIELDS = {"mean": "value", "low": "low", "high": "high"}
 
 def metrics(evidence: Evidence) -> dict[str, float]:
     """Returns numbers under names for the tracker: what a task, a text and a quantity are called is the same always."""
-    made: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for each in evidence.agreements:
         place, measure = f"{each.task}/{each.split}", each.measures[ACCURACY]
-        made[f"{place}/xi_star"] = measure.star
+        numbers[f"{place}/xi_star"] = measure.star
         for kind in (AGREEMENT, KENDALL):
             for quantity, row in measure.rows[kind].items():
-                made[f"{place}/{kind}/{_plain(quantity)}"] = row.value
+                numbers[f"{place}/{kind}/{_plain(quantity)}"] = row.value
                 if kind == AGREEMENT and quantity != RANDOM:
-                    made[f"{place}/xi/{_plain(quantity)}"] = row.xi
+                    numbers[f"{place}/xi/{_plain(quantity)}"] = row.xi
     for copy in evidence.toys.copies:
-        made[f"toys/{copy.name}/converged"] = copy.converged() / copy.seeds
+        numbers[f"toys/{copy.name}/converged"] = copy.converged() / copy.seeds
     for heads in evidence.toys.heads:
-        made[f"toys/{heads.name}/single"] = heads.successes / heads.trials
+        numbers[f"toys/{heads.name}/single"] = heads.successes / heads.trials
         for scenario in SCENARIO_NAMES:
             learned, runs = heads.learned(scenario)
-            made[f"toys/{heads.name}/{scenario}"] = learned / runs if runs else math.nan
-    return {name: value for name, value in made.items() if math.isfinite(value)}
+            numbers[f"toys/{heads.name}/{scenario}"] = learned / runs if runs else math.nan
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
 def _plain(quantity: str) -> str:

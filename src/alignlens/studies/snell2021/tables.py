@@ -63,25 +63,25 @@ class AgreementTable:
     lines: tuple[AgreementLine, ...]
 
 
-def agreement_tables(found: Sequence[Agreement]) -> list[AgreementTable]:
+def agreement_tables(measured: Sequence[Agreement]) -> list[AgreementTable]:
     """Returns all tables of agreements; tasks of print first, in its order, then ours that it does not have."""
-    return [AgreementTable(stem, layout, tuple(_lines(stem, layout, found))) for stem, layout in LAYOUTS.items()]
+    return [AgreementTable(stem, layout, tuple(_lines(stem, layout, measured))) for stem, layout in LAYOUTS.items()]
 
 
-def _lines(stem: str, layout: Layout, found: Sequence[Agreement]) -> Iterator[AgreementLine]:
+def _lines(stem: str, layout: Layout, measured: Sequence[Agreement]) -> Iterator[AgreementLine]:
     printed, needed = agreements(stem), NEEDED.get(stem)
     ours = [
         each
-        for each in found
+        for each in measured
         if each.split == layout.split
         and layout.measure in each.measures
         and (needed is None or each.row(needed, layout.measure, layout.kind) is not None)
     ]
     for name in dict.fromkeys(task for task, _, _ in printed):
-        mine = [each for each in ours if printed_task(each.task) == name]
-        if not mine:
+        of_name = [each for each in ours if printed_task(each.task) == name]
+        if not of_name:
             yield AgreementLine(name, None, _cells(layout, printed, name, None))
-        for each in mine:
+        for each in of_name:
             yield AgreementLine(name, each.task, _cells(layout, printed, name, each))
     known = {task for task, _, _ in printed}
     for each in ours:
@@ -118,7 +118,7 @@ def _cell(layout: Layout, column: Column, printed: Printed | None, agreement: Ag
 
 def records(table: AgreementTable) -> list[dict[str, Any]]:
     """Returns one record per cell, keys in the order of COLUMNS; None where there is no number."""
-    made = []
+    rows = []
     for line in table.lines:
         for cell in line.cells:
             values = (
@@ -137,5 +137,5 @@ def records(table: AgreementTable) -> list[dict[str, Any]]:
                 rounded(cell.distinct) if math.isfinite(cell.distinct) else None,
                 cell.ours.reason,
             )
-            made.append(dict(zip(COLUMNS, values, strict=True)))
-    return made
+            rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return rows

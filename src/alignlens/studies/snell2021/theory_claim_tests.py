@@ -27,8 +27,8 @@ _STEPS = 5_000
 
 
 def learns_the_counts(evidence: Evidence) -> Finding:
-    """S18: the first gradient of the proxy goes with centred counts, the more the wider it is."""
-    tally, told = evidence.tally(), []
+    """S18: the first gradient of the proxy correlates with centred counts, the more the wider it is."""
+    tally, details = evidence.tally(), []
     for text in evidence.counts:
         grown = text.growth
         if len(grown) < 2:
@@ -40,11 +40,11 @@ def learns_the_counts(evidence: Evidence) -> Finding:
         )
         tally.add(Place(text.dataset, text.direction), *rising, high)
         numbers = ", ".join(f"{each.pearson:.3f} (d = {each.d})" for each in grown)
-        told.append(f"{text.dataset} {text.direction}: {numbers}")
+        details.append(f"{text.dataset} {text.direction}: {numbers}")
     if not tally.total:
         return Finding(remark="no text whose words were counted, at two widths at least")
     remark = "intervals: least and greatest over seeds of the proxy"
-    return counted_cases(tally, numbers="; ".join(told), remark=remark)
+    return counted_cases(tally, numbers="; ".join(details), remark=remark)
 
 
 def _rises(before: Growth, after: Growth) -> Comparison:

@@ -21,31 +21,33 @@ COLUMNS = ("task", "runs_of", "runs", "learned", "share", "low", "high", "median
 
 def toy_records(evidence: Evidence) -> list[dict[str, Any]]:
     """Returns one record per task, and one per way to begin with heads; no median step if half never learn."""
-    made = []
+    records = []
     for copy in evidence.toys.copies:
         step = median(copy.first_steps())
         share = evidence.share(copy.name, copy.converged(), copy.seeds)
         counted = (copy.seeds, copy.converged())
-        made.append(_record(evidence, copy.name, TITLES[copy.task], counted, share, step, copy.steps[-1]))
+        records.append(_record(evidence, copy.name, TITLES[copy.task], counted, share, step, copy.steps[-1]))
     for heads in evidence.toys.heads:
         counted = heads.trials, heads.successes
         single = single_success(evidence, heads)
-        made.append(_record(evidence, heads.name, "single heads", counted, single, math.inf, heads.steps[-1]))
+        records.append(_record(evidence, heads.name, "single heads", counted, single, math.inf, heads.steps[-1]))
         for name in SCENARIOS:
             learned, runs = heads.learned(name)
-            found = success(evidence, heads, name)
-            told = f"{heads.heads} heads, {SCENARIO_NAMES[name]}"
-            if found is not None:
-                made.append(_record(evidence, heads.name, told, (runs, learned), found, math.inf, heads.steps[-1]))
-    return made
+            share_of_runs = success(evidence, heads, name)
+            label = f"{heads.heads} heads, {SCENARIO_NAMES[name]}"
+            if share_of_runs is not None:
+                records.append(
+                    _record(evidence, heads.name, label, (runs, learned), share_of_runs, math.inf, heads.steps[-1])
+                )
+    return records
 
 
 def _record(
-    evidence: Evidence, name: str, told: str, counted: tuple[int, int], share: Sampled, step: float, steps: int
+    evidence: Evidence, name: str, label: str, counted: tuple[int, int], share: Sampled, step: float, steps: int
 ) -> dict[str, Any]:
     low, high = share.interval(evidence.draws.level) or (math.nan, math.nan)
     numbers = (*map(rounded, (share.value, low, high)), step if math.isfinite(step) else None, steps)
-    return dict(zip(COLUMNS, (name, told, *counted, *numbers), strict=True))
+    return dict(zip(COLUMNS, (name, label, *counted, *numbers), strict=True))
 
 
 def toys_table(evidence: Evidence, records: list[dict[str, Any]]) -> Table:
@@ -64,10 +66,10 @@ def toys_table(evidence: Evidence, records: list[dict[str, Any]]) -> Table:
         for record in records
     ]
     header = ("task", "runs of", "runs", "learned", "share", "interval", "median step", "steps")
-    changed = [f"{toy.name}, {told}." for toy in evidence.toys.all() if (told := changes(toy.task, toy.settings))]
+    changed = [f"{toy.name}, {change}." for toy in evidence.toys.all() if (change := changes(toy.task, toy.settings))]
     notes = [
-        f"Learned: the last accuracy is above {LEARNED}. Median step: the first accuracy above it, over all seeds.",
-        f"Interval: {evidence.draws.level:g} % of what the share may be after so many runs (Jeffreys).",
+        f"Learned: the last accuracy is above {LEARNED}. Median step, over all seeds: the first one above it.",
+        f"Interval: {evidence.draws.level:g} % Jeffreys interval of the share.",
         *changed,
     ]
     return Table("snell2021-toys", "Generated tasks: how many runs learn them", header, rows, notes, labels=2)

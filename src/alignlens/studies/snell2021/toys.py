@@ -57,7 +57,7 @@ _ADVICE = "Delete it and make it again with: alignlens toy, or run the pipeline 
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A copy task: accuracy of every seed at every step, and how often words stand together."""
+    """A copy task: accuracy of every seed at every step, and how often words occur together."""
 
     name: str
     task: str
@@ -78,11 +78,11 @@ class Copy:
 
     def first_steps(self, most: float = math.inf) -> list[float]:
         """Returns the step at which each seed first passes the threshold; infinity if it does not by ``most``."""
-        found = []
+        firsts = []
         for row in self.accuracy:
             passed = [step for step, value in zip(self.steps, row, strict=True) if value > LEARNED and step <= most]
-            found.append(float(passed[0]) if passed else math.inf)
-        return found
+            firsts.append(float(passed[0]) if passed else math.inf)
+        return firsts
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +133,8 @@ class Toys:
 
     def copy(self, task: str) -> Copy | None:
         """Returns a copy task: the one of that name, or else the first of that kind."""
-        found = [toy for toy in self.copies if toy.task == task]
-        return min(found, key=lambda toy: toy.name != task, default=None)
+        of_task = [toy for toy in self.copies if toy.task == task]
+        return min(of_task, key=lambda toy: toy.name != task, default=None)
 
     def longest(self, task: str) -> Copy | None:
         """Returns the copy task of that kind that was trained longest."""
@@ -153,8 +153,8 @@ def changes(task: str, settings: Mapping[str, Any]) -> str:
     """Returns what a task has that is not as in the paper, apart from how long and how often it is trained."""
     usual = written(TASKS[task]())
     changed = {name: value for name, value in settings.items() if name in usual and value != usual[name]}
-    told = [f"{name} {value}" for name, value in changed.items() if name not in _EFFORT]
-    return f"not as in the paper: {', '.join(told)}" if told else ""
+    listed = [f"{name} {value}" for name, value in changed.items() if name not in _EFFORT]
+    return f"not as in the paper: {', '.join(listed)}" if listed else ""
 
 
 def read_toys(manifest: Manifest) -> Toys:
@@ -174,12 +174,12 @@ def _read(path: Path, name: str) -> Copy | Keyword | Heads:
         if task == KEYWORD:
             variants = values.mapping(content, "variants")
             seeds = len(content["seeds"])
-            made = {
+            by_variant = {
                 variant: _variant(values.mapping(variants, variant), seeds, len(steps))
                 for variant in (ONE_DIRECTION, TWO_DIRECTIONS)
                 if variant in variants
             }
-            return Keyword(name, settings, steps, made)
+            return Keyword(name, settings, steps, by_variant)
         if task == HEADS:
             return _heads(content, name, settings, steps)
         if task not in COPY_TASKS:
@@ -213,20 +213,20 @@ def _runs(content: dict[str, Any], steps: int) -> Numbers:
 
 
 def _variant(content: dict[str, Any], seeds: int, steps: int) -> dict[str, Numbers]:
-    made = {name: _table(content, name, steps) for name in EVIDENCE}
-    made["accuracy"] = _table(content, "accuracy", steps, 0, 1)
-    if any(len(rows) != seeds for rows in made.values()):
+    numbers = {name: _table(content, name, steps) for name in EVIDENCE}
+    numbers["accuracy"] = _table(content, "accuracy", steps, 0, 1)
+    if any(len(rows) != seeds for rows in numbers.values()):
         raise ValueError(f"not every number is of {seeds} seeds")
-    return made
+    return numbers
 
 
 def _steps(content: dict[str, Any]) -> tuple[int, ...]:
-    found = content["steps"]
-    if not isinstance(found, list) or not found:
+    listed = content["steps"]
+    if not isinstance(listed, list) or not listed:
         raise ValueError("steps is not a list of numbers")
-    steps = tuple(values.whole({"steps": step}, "steps") for step in found)
+    steps = tuple(values.whole({"steps": step}, "steps") for step in listed)
     if list(steps) != sorted(set(steps)):
-        raise ValueError("steps do not rise")
+        raise ValueError("steps are not in ascending order")
     return steps
 
 

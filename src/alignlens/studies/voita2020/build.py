@@ -72,7 +72,7 @@ def _summary(evidence: Evidence) -> dict[str, Any]:
 
 def _metrics(evidence: Evidence) -> dict[str, float]:
     """Returns the means of every model and kind of prefixes, for the tracker."""
-    found = {}
+    metrics = {}
     for key, curves in evidence.curves.items():
         for name, quantity in (
             ("source", SOURCE),
@@ -80,5 +80,5 @@ def _metrics(evidence: Evidence) -> dict[str, float]:
             ("target_entropy", TARGET_ENTROPY),
         ):
             place = f"{key.dataset}/{key.model}/{key.prefix}/alpha {key.alpha:g}/{name}"
-            found[place] = float(curves.numbers[quantity][:, 1:].mean())
-    return found
+            metrics[place] = float(curves.numbers[quantity][:, 1:].mean())
+    return metrics

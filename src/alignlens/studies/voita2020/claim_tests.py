@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Compared = Callable[["Evidence", "Tally", "Curves"], tuple[Sequence["Comparison | None"], str]]
 
-_NO_MODEL = "no model was asked about reference prefixes"
+_NO_MODEL = "no model was analysed with reference prefixes"
 
 
 def along(quantity: str, places: slice, below: float | None = None, above: float | None = None) -> Compared:
@@ -56,14 +56,14 @@ def end_takes_little(evidence: Evidence, tally: Tally, curves: Curves) -> tuple[
     mean, samples = curves.mean(SOURCE), curves.samples(SOURCE, evidence.draws)
     end, before = (Sampled(float(mean[place]), samples[:, place]) for place in (-1, -2))
     earlier = Sampled(_mean_less_deviation(mean[None])[0], _mean_less_deviation(samples))
-    told = f"end {end.value:.3f}, before {before.value:.3f}, mean less deviation {earlier.value:.3f}"
-    return [tally.below(end, before, "below the one before"), tally.below(end, earlier, "below earlier ones")], told
+    numbers = f"end {end.value:.3f}, before {before.value:.3f}, mean less deviation {earlier.value:.3f}"
+    return [tally.below(end, before, "below the one before"), tally.below(end, earlier, "below earlier ones")], numbers
 
 
 def _mean_less_deviation(rows: Numbers) -> Numbers:
     earlier = rows[:, 1:-1]
-    found: Numbers = earlier.mean(axis=1) - earlier.std(axis=1)
-    return found
+    less: Numbers = earlier.mean(axis=1) - earlier.std(axis=1)
+    return less
 
 
 def widest_after_the_middle(
@@ -81,22 +81,22 @@ def end_looks_widely(evidence: Evidence, tally: Tally, curves: Curves) -> tuple[
     mean, samples = curves.mean(SOURCE_ENTROPY), curves.samples(SOURCE_ENTROPY, evidence.draws)
     others = Sampled(float(mean[:-2].mean()), samples[:, :-2].mean(axis=1))
     last = {name: Sampled(float(mean[at]), samples[:, at]) for name, at in (("last piece", -2), ("end symbol", -1))}
-    told = ", ".join(f"{name} {each.value:.2f}" for name, each in last.items())
-    return [tally.above(each, others, name) for name, each in last.items()], f"{told}, others {others.value:.2f}"
+    numbers = ", ".join(f"{name} {each.value:.2f}" for name, each in last.items())
+    return [tally.above(each, others, name) for name, each in last.items()], f"{numbers}, others {others.value:.2f}"
 
 
 def of_one_model(compared: Compared, alpha: float | None = None) -> Callable[[Evidence], Finding]:
     """Returns the test of a claim about the first model with reference prefixes."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
             curves = evidence.of_base(dataset, GIVEN, _alpha(evidence, alpha))
             if curves is not None and curves.positions > 4:
                 comparisons, text = compared(evidence, tally, curves)
                 tally.add(Place(dataset), *comparisons)
-                told.append(f"{dataset} {text}")
-        return _finding(tally, told, _NO_MODEL)
+                details.append(f"{dataset} {text}")
+        return _finding(tally, details, _NO_MODEL)
 
     return test
 
@@ -110,7 +110,7 @@ def of_prefixes(
     """
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
             setting = _alpha(evidence, alpha)
             reference, other = (evidence.of_base(dataset, each, setting) for each in (GIVEN, prefix))
@@ -127,8 +127,8 @@ def of_prefixes(
                 one, usual = (each.sampled(quantity, evidence.draws) for each in (other, reference))
                 comparisons.append((tally.above if more else tally.below)(one, usual, "the mean"))
             tally.add(Place(dataset), *comparisons)
-            told.append(f"{dataset} {100 * share.value:.0f} % of {len(sides[0][0])} positions")
-        return _finding(tally, told, f"no model was asked about {prefix} prefixes")
+            details.append(f"{dataset} {100 * share.value:.0f} % of {len(sides[0][0])} positions")
+        return _finding(tally, details, f"no model was analysed with {prefix} prefixes")
 
     return test
 
@@ -141,25 +141,25 @@ def _places(positions: int, part: str) -> slice:
 
 
 def _share(one: Numbers, other: Numbers, more: bool) -> Numbers:
-    found: Numbers = ((one > other) if more else (one < other)).mean(axis=-1)
-    return found
+    share: Numbers = ((one > other) if more else (one < other)).mean(axis=-1)
+    return share
 
 
 def wide_and_even(alpha: float | None = None) -> Callable[[Evidence], Finding]:
     """Returns the test of V11: with random prefixes source entropy is higher, and varies less over positions."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
-            found = [evidence.of_base(dataset, each, _alpha(evidence, alpha)) for each in (OTHERS, GIVEN)]
-            if found[0] is None or found[1] is None:
+            sides = [evidence.of_base(dataset, each, _alpha(evidence, alpha)) for each in (OTHERS, GIVEN)]
+            if sides[0] is None or sides[1] is None:
                 continue
-            random, reference = found[0], found[1]
+            random, reference = sides[0], sides[1]
             one, usual = (each.sampled(SOURCE_ENTROPY, evidence.draws) for each in (random, reference))
             spread, usual_spread = (_spread(each, evidence) for each in (random, reference))
             tally.add(Place(dataset), tally.above(one, usual, "higher"), tally.below(spread, usual_spread, "more even"))
-            told.append(f"{dataset} {one.value:.2f} against {usual.value:.2f}")
-        return _finding(tally, told, "no model was asked about random prefixes")
+            details.append(f"{dataset} {one.value:.2f} against {usual.value:.2f}")
+        return _finding(tally, details, "no model was analysed with random prefixes")
 
     return test
 
@@ -171,18 +171,18 @@ def _spread(curves: Curves, evidence: Evidence) -> Sampled:
 
 def changes_most(evidence: Evidence) -> Finding:
     """V12: minimum risk changes the source share more than either word dropout, with own prefixes."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for dataset in evidence.datasets:
-        found = _others(evidence, dataset, OWN)
+        models = _others(evidence, dataset, OWN)
         base = evidence.of_base(dataset, OWN, evidence.alphas[0])
-        if base is None or MINIMUM_RISK not in found:
+        if base is None or MINIMUM_RISK not in models:
             continue
-        away = {name: _distance(curves, base, evidence) for name, curves in found.items()}
+        away = {name: _distance(curves, base, evidence) for name, curves in models.items()}
         for name in (SOURCE_DROPOUT, TARGET_DROPOUT):
             if name in away:
                 tally.add(Place(dataset, what=_short(name)), tally.above(away[MINIMUM_RISK], away[name]))
-        told.append(f"{dataset} " + ", ".join(f"{_short(name)} {each.value:.3f}" for name, each in away.items()))
-    return _finding(tally, told, "no model of minimum risk translated by itself")
+        details.append(f"{dataset} " + ", ".join(f"{_short(name)} {each.value:.3f}" for name, each in away.items()))
+    return _finding(tally, details, "the model of minimum risk was not analysed with its own prefixes")
 
 
 def _distance(one: Curves, other: Curves, evidence: Evidence) -> Sampled:
@@ -198,21 +198,21 @@ def compared_models(
     """Returns the test that of each pair of models the first has the larger (or smaller) mean (V13 to V17)."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
-            found = _others(evidence, dataset, prefix)
+            models = _others(evidence, dataset, prefix)
             base = evidence.of_base(dataset, prefix, evidence.alphas[0])
             if base is not None:
-                found[""] = base
-            means = {name: curves.sampled(quantity, evidence.draws) for name, curves in found.items()}
+                models[""] = base
+            means = {name: curves.sampled(quantity, evidence.draws) for name, curves in models.items()}
             for one, other in pairs:
                 comparison = (tally.above if more else tally.below)(means.get(one), means.get(other))
                 tally.add(Place(dataset, what=f"{_short(one)}, {_short(other)}"), comparison)
             if means:
-                told.append(
+                details.append(
                     f"{dataset} " + ", ".join(f"{_short(name)} {each.value:.3f}" for name, each in means.items())
                 )
-        return _finding(tally, told, "models with other objectives were not trained")
+        return _finding(tally, details, "models with other objectives were not trained")
 
     return test
 
@@ -231,10 +231,10 @@ def _alpha(evidence: Evidence, alpha: float | None) -> float:
     return evidence.alphas[0] if alpha is None else alpha
 
 
-def _finding(tally: Tally, told: Sequence[str], missing: str) -> Finding:
+def _finding(tally: Tally, details: Sequence[str], missing: str) -> Finding:
     if not tally.cases:
         return Finding(remark=missing)
-    return counted_cases(tally, details="; ".join(told))
+    return counted_cases(tally, details="; ".join(details))
 
 
 def single_model_tests(alpha: float | None = None) -> dict[str, Callable[[Evidence], Finding]]:

@@ -56,10 +56,10 @@ class Curves:
             source, prefix = pairs[place]
             worst = max(worst, float(np.abs(source.sum(1) + prefix.sum(1) - 1).max()))
             steps = Steps.of(source, prefix)
-            found = (steps.renormalised, steps.source, steps.start, steps.source_entropy, steps.target_entropy)
-            for name, numbers in zip(QUANTITIES, (*found, influence(source)), strict=True):
+            shares = (steps.renormalised, steps.source, steps.start, steps.source_entropy, steps.target_entropy)
+            for name, numbers in zip(QUANTITIES, (*shares, influence(source)), strict=True):
                 rows[name].append(numbers)
-        return cls({name: np.stack(found) for name, found in rows.items()}, worst)
+        return cls({name: np.stack(shares) for name, shares in rows.items()}, worst)
 
     @property
     def sentences(self) -> int:
@@ -73,8 +73,8 @@ class Curves:
 
     def mean(self, quantity: str) -> Numbers:
         """Returns the mean over sentences at every position."""
-        found: Numbers = self.numbers[quantity].mean(axis=0)
-        return found
+        mean: Numbers = self.numbers[quantity].mean(axis=0)
+        return mean
 
     def samples(self, quantity: str, draws: Draws) -> Numbers:
         """Returns (sample, position): the means of resampled sentences, the same ones at every position."""
@@ -97,12 +97,12 @@ def limits(numbers: Numbers, draws: Draws) -> Numbers:
 
     Of one sentence nothing is known.
     """
-    found = np.full((2, numbers.shape[1]), np.nan)
+    bounds = np.full((2, numbers.shape[1]), np.nan)
     known = ~np.isnan(numbers).any(axis=0)
     if len(numbers) > 1 and known.any():
         edges = [(100 - draws.level) / 2, (100 + draws.level) / 2]
-        found[:, known] = np.percentile(resampled(numbers[:, known], draws), edges, axis=0)
-    return found
+        bounds[:, known] = np.percentile(resampled(numbers[:, known], draws), edges, axis=0)
+    return bounds
 
 
 class Snapshot(NamedTuple):
@@ -165,12 +165,12 @@ class Evidence:
     def amounts(self, dataset: str, alpha: float) -> dict[int, Curves]:
         """Returns the models by training pairs, with reference prefixes."""
         asked = (dataset, GIVEN, alpha)
-        found = {
+        amounts = {
             pairs: curves
             for key, curves in self.curves.items()
             if (key.dataset, key.prefix, key.alpha) == asked and (pairs := pairs_of(key.model)) is not None
         }
-        return dict(sorted(found.items()))
+        return dict(sorted(amounts.items()))
 
 
 def _attributed(manifest: Manifest) -> Iterator[tuple[Key, Curves]]:

@@ -87,14 +87,16 @@ class Voita2020Settings:
 def check(settings: Voita2020Settings, datasets: Sequence[str], where: str) -> None:
     """Raises for amounts and updates that do not rise, and for one length without the other."""
     for key in ("pairs", "snapshots"):
-        found = getattr(settings, key)
-        if list(found) != sorted(found):
-            raise ConfigError(f"{where}.{key}: numbers must rise. Write them in order.")
+        numbers = getattr(settings, key)
+        if list(numbers) != sorted(numbers):
+            raise ConfigError(f"{where}.{key}: numbers must be in ascending order.")
     if settings.base_pairs not in settings.pairs:
-        raise ConfigError(f"{where}.base: {settings.base} is none of the amounts in {where}.pairs. Add it there.")
+        raise ConfigError(f"{where}.base: {settings.base} is not one of the amounts in {where}.pairs. Add it there.")
     for amount, changes in settings.trainings.items():
         if amount not in map(str, settings.pairs) or not isinstance(changes, dict):
-            raise ConfigError(f"{where}.trainings: {amount!r} needs changes of training, and to be in {where}.pairs.")
+            raise ConfigError(
+                f"{where}.trainings: {amount!r} must have training settings and be listed in {where}.pairs."
+            )
     if len(settings.lengths) == 1:
         raise ConfigError(f"{where}.lengths: give the lengths of source and target, or none.")
 
@@ -103,8 +105,8 @@ STUDY = Study(
     name="voita2020",
     about="Voita et al. 2020, who contributes: source or target",
     title="Voita, Sennrich and Titov 2020: source and target contributions",
-    lead="Analyzing the source and target contributions to predictions in neural machine translation (2020), rerun: "
-    "every figure with its bands, and what became of every claim.",
+    lead="Analyzing the source and target contributions to predictions in neural machine translation (2020), repeated: "
+    "every figure with its bands, and a verdict on every claim.",
     files=(
         "index.html",
         "claims.csv",

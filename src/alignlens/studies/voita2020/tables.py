@@ -27,7 +27,7 @@ _ALONG = {"source": SOURCE, "source_entropy": SOURCE_ENTROPY, "target_entropy": 
 
 def curve_records(evidence: Evidence) -> list[dict[str, Any]]:
     """Returns every curve, position by position counted from 1, with its band."""
-    found = []
+    records = []
     for key, curves in evidence.curves.items():
         for quantity in QUANTITIES:
             numbers = curves.numbers[quantity]
@@ -35,7 +35,7 @@ def curve_records(evidence: Evidence) -> list[dict[str, Any]]:
             for place, mean in enumerate(curves.mean(quantity).tolist()):
                 if not np.isnan(mean):
                     numbers_there = {"mean": mean, "low": edges[0, place], "high": edges[1, place]}
-                    found.append(
+                    records.append(
                         {
                             **key._asdict(),
                             "quantity": quantity,
@@ -44,12 +44,12 @@ def curve_records(evidence: Evidence) -> list[dict[str, Any]]:
                             "sentences": curves.sentences,
                         }
                     )
-    return found
+    return records
 
 
 def timeline_records(evidence: Evidence) -> list[dict[str, Any]]:
     """Returns the training of the first model, snapshot by snapshot; the weights that it kept are ``final``."""
-    found = []
+    records = []
     for (dataset, alpha), snapshots in evidence.timelines.items():
         for snapshot in snapshots:
             columns = {"divergence": snapshot.divergence}
@@ -63,18 +63,18 @@ def timeline_records(evidence: Evidence) -> list[dict[str, Any]]:
                 record |= {key: round(float(value), 6) for key, value in values.items()}
             right = snapshot.correct
             record["accuracy"] = None if right is None else round(100 * float(right.mean()), 3)
-            found.append(record)
-    return found
+            records.append(record)
+    return records
 
 
 def loss_records(manifest: Manifest) -> list[dict[str, Any]]:
     """Returns what share of relevance each kind of layer loses before rescaling."""
-    found = []
+    records = []
     for path, names in manifest.find(ATTRIBUTED):
         if names["model"].startswith("voita_"):
             for (method, kind), share in lost_shares(Matrices.open(path).facts.get("statistics", {})).items():
                 about = {"dataset": names["dataset"], "model": names["model"]}
                 prefix = "own" if names["decoding"] == "free" else names["split"].removeprefix("voita_")
-                told = {"prefix": prefix, "method": method, "layer": kind, "lost_percent": round(100 * share, 4)}
-                found.append({**about, **told})
-    return found
+                loss = {"prefix": prefix, "method": method, "layer": kind, "lost_percent": round(100 * share, 4)}
+                records.append({**about, **loss})
+    return records

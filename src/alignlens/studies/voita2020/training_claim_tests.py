@@ -35,7 +35,7 @@ def by_amount(quantity: str, part: str, more: bool) -> Callable[[Evidence], Find
     """Returns the test that a number grows (or falls) with the amount of training text (V18 to V21)."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
             amounts = evidence.amounts(dataset, evidence.alphas[0])
             if len(amounts) < _FEWEST_AMOUNTS:
@@ -43,14 +43,14 @@ def by_amount(quantity: str, part: str, more: bool) -> Callable[[Evidence], Find
             if not all(range(curves.positions)[_part(curves, part)] for curves in amounts.values()):
                 tally.missing += 1
                 continue
-            found = [curves.sampled(quantity, evidence.draws, _part(curves, part)) for curves in amounts.values()]
-            values = np.array([each.value for each in found])
-            samples = np.stack([_samples(each, evidence) for each in found], axis=1)
+            sampled = [curves.sampled(quantity, evidence.draws, _part(curves, part)) for curves in amounts.values()]
+            values = np.array([each.value for each in sampled])
+            samples = np.stack([_samples(each, evidence) for each in sampled], axis=1)
             rho = correlation(np.log(list(amounts)), values, samples)
             tally.add(Place(dataset), (tally.above if more else tally.below)(rho, 0.0))
             listed = ", ".join(f"{pairs:,}: {value:.3f}" for pairs, value in zip(amounts, values, strict=True))
-            told.append(f"{dataset} rho {rho.value:.2f} ({listed})")
-        return _finding(tally, told, _TOO_SHORT if tally.missing else _NO_AMOUNTS)
+            details.append(f"{dataset} rho {rho.value:.2f} ({listed})")
+        return _finding(tally, details, _TOO_SHORT if tally.missing else _NO_AMOUNTS)
 
     return test
 
@@ -60,8 +60,8 @@ def _part(curves: Curves, part: str) -> slice:
     return {"all": slice(1, None), "first": slice(1, last), "last": slice(last, curves.positions - 2)}[part]
 
 
-def _samples(found: Sampled, evidence: Evidence) -> Numbers:
-    return np.full(evidence.draws.samples, found.value) if found.samples is None else found.samples
+def _samples(number: Sampled, evidence: Evidence) -> Numbers:
+    return np.full(evidence.draws.samples, number.value) if number.samples is None else number.samples
 
 
 def of_training(
@@ -70,22 +70,22 @@ def of_training(
     """Returns the test of a claim about the snapshots of the first model."""
 
     def test(evidence: Evidence) -> Finding:
-        tally, told = evidence.tally(), []
+        tally, details = evidence.tally(), []
         for dataset in evidence.datasets:
             snapshots = _along(evidence, dataset)
             if len(snapshots) >= _FEWEST_SNAPSHOTS:
                 comparisons, text = compared(evidence, tally, snapshots)
                 tally.add(Place(dataset), *comparisons)
-                told.append(f"{dataset} {text}")
-        return _finding(tally, told, _NO_TIMELINE)
+                details.append(f"{dataset} {text}")
+        return _finding(tally, details, _NO_TIMELINE)
 
     return test
 
 
 def _along(evidence: Evidence, dataset: str) -> list[Snapshot]:
     """Returns the snapshots of a training, in its order, without what was never trained."""
-    found = evidence.timelines.get((dataset, evidence.alphas[0]), [])
-    return [each for each in found if each.update]
+    timeline = evidence.timelines.get((dataset, evidence.alphas[0]), [])
+    return [each for each in timeline if each.update]
 
 
 def settles_early(
@@ -111,7 +111,7 @@ def falls_and_rises(
         evidence: Evidence, tally: Tally, snapshots: Sequence[Snapshot]
     ) -> tuple[Sequence[Comparison | None], str]:
         comparisons: list[Comparison | None] = []
-        told = []
+        details = []
         for quantity in quantities:
             means = [each.curves.sampled(quantity, evidence.draws) for each in snapshots]
             least = _least(means)
@@ -121,8 +121,8 @@ def falls_and_rises(
                 tally.below(means[least], means[-1], f"{quantity} below the last"),
                 tally.at_most(Sampled(float(snapshots[least].update or 0)), half, "in the first half"),
             ]
-            told.append(f"{quantity} {means[0].value:.3f}, {means[least].value:.3f}, {means[-1].value:.3f}")
-        return comparisons, "; ".join(told)
+            details.append(f"{quantity} {means[0].value:.3f}, {means[least].value:.3f}, {means[-1].value:.3f}")
+        return comparisons, "; ".join(details)
 
     return compared
 
@@ -158,8 +158,8 @@ def beginning_is_right(
     columns = np.stack([there.correct[:, third(positions, which)].mean(axis=1) for which in (0, 2)], axis=1)
     samples = resampled(columns, evidence.draws)
     first, last = (Sampled(float(columns[:, which].mean()), samples[:, which]) for which in (0, 1))
-    told = f"{100 * first.value:.0f} % against {100 * last.value:.0f} % at update {there.update:,}"
-    return [tally.above(first, last)], told
+    numbers = f"{100 * first.value:.0f} % against {100 * last.value:.0f} % at update {there.update:,}"
+    return [tally.above(first, last)], numbers
 
 
 def same_for_both(evidence: Evidence) -> Finding:
@@ -181,22 +181,22 @@ def same_for_both(evidence: Evidence) -> Finding:
 
 def conserved(evidence: Evidence) -> Finding:
     """V28: shares of everything sum to one at every step."""
-    tally, told = evidence.tally(), []
+    tally, details = evidence.tally(), []
     for dataset in evidence.datasets:
-        found = [curves.worst for key, curves in evidence.curves.items() if key.dataset == dataset]
-        found += [
+        distances = [curves.worst for key, curves in evidence.curves.items() if key.dataset == dataset]
+        distances += [
             snapshot.curves.worst
             for (name, _), snapshots in evidence.timelines.items()
             if name == dataset
             for snapshot in snapshots
         ]
-        tally.add(Place(dataset), tally.below(Sampled(max(found)), 1e-3))
-        told.append(f"{dataset} {max(found):.1e} at most, in {len(found)} sets of sentences")
-    return _finding(tally, told, "nothing was propagated")
+        tally.add(Place(dataset), tally.below(Sampled(max(distances)), 1e-3))
+        details.append(f"{dataset} {max(distances):.1e} at most, in {len(distances)} sets of sentences")
+    return _finding(tally, details, "nothing was propagated")
 
 
-def _finding(tally: Tally, told: Sequence[str], missing: str) -> Finding:
-    return counted_cases(tally, details="; ".join(told)) if tally.cases else Finding(remark=missing)
+def _finding(tally: Tally, details: Sequence[str], missing: str) -> Finding:
+    return counted_cases(tally, details="; ".join(details)) if tally.cases else Finding(remark=missing)
 
 
 TESTS: dict[str, Callable[[Evidence], Finding]] = {

@@ -136,7 +136,7 @@ def _calibrated(settings: CalibratedSettings, vocabulary: int, source: float, ta
 
 
 def _t5_layer(settings: T5Settings, attentions: int) -> int:
-    """Returns the weights of a layer with so many attentions."""
+    """Returns the weights of a layer with this many attention blocks."""
     nets = 3 if settings.gated else 2
     return settings.dim * (attentions * 4 * settings.heads * settings.head_dim + nets * settings.ffn)
 

@@ -33,13 +33,13 @@ _COST_ROUNDS = 5
 
 def estimate(plan: Plan, sizes: Sizes, rates: Rates) -> Estimate:
     """Returns what a plan costs on texts of these sizes at these rates."""
-    return _Estimator(plan, sizes, rates).made()
+    return _Estimator(plan, sizes, rates).estimate()
 
 
 class _Estimator(TextJobs):
     """Makes the jobs of a plan; jobs of a stage stand together."""
 
-    def made(self) -> Estimate:
+    def estimate(self) -> Estimate:
         stages = (
             self._texts(),
             self._selections(),

@@ -121,7 +121,7 @@ class Rates:
         return measured[architecture]
 
     def with_gpu(self, tflops: float) -> Self:
-        """Returns the rates with a GPU that sustains so many tera floating point operations per second."""
+        """Returns the rates with a GPU that sustains this many TFLOPS."""
         return replace(self, gpu=replace(self.gpu, multiply_adds=tflops * 1e12 / 2))
 
     def gpu_tflops(self) -> float:

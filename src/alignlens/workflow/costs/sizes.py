@@ -1,4 +1,4 @@
-"""How much text a configuration has: measured where it was prepared, declared or assumed where nobody has seen it yet.
+"""How much text a configuration has: measured where it was prepared, declared or assumed before that.
 
 Prepared text is measured by ``data/{dataset}/preparation.json`` (pairs, words) and, once it was segmented, by
 ``tokens/{dataset}/{split}.{side}/store.json`` (pieces). Otherwise ``sizes`` and ``words`` of the dataset count.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _PREPARE_AGAIN = "Delete it and recreate it with: alignlens data prepare, or run the pipeline again."
 _SEGMENT_AGAIN = "Delete its folder and recreate it with: alignlens subwords segment, or run the pipeline again."
-#: Of text that nobody has declared or seen: sentence pairs, words of a sentence, pieces of a word.
+#: For text that is neither declared nor prepared: sentence pairs, words of a sentence, pieces of a word.
 ASSUMED_PAIRS = {"train": 1_000_000, "dev": 1_000, "test": 500}
 ASSUMED_WORDS = 25.0
 ASSUMED_PIECES_PER_WORD = 1.2

@@ -37,7 +37,7 @@ class Amount(NamedTuple):
     operations: float
 
     def plus(self, other: Amount, times: float = 1.0) -> Amount:
-        """Returns this and so many times the other."""
+        """Returns this plus a multiple of the other."""
         return Amount(*(ours + times * theirs for ours, theirs in zip(self, other, strict=True)))
 
     def seconds(self, speed: Speed) -> float:

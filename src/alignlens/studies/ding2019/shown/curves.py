@@ -31,12 +31,12 @@ def draw_noise_curves(points: Sequence[Point], caption: str) -> Drawing:
         grid = figure.subplots(len(rows), 2, squeeze=False, sharey="row")
         for axes_row, (dataset, direction) in zip(grid, rows, strict=True):
             for axes, curve in zip(axes_row, (SAMPLES, SIGMA), strict=True):
-                mine = [
+                of_direction = [
                     point
                     for point in points
                     if (point.dataset, point.direction, point.curve) == (dataset, direction, curve)
                 ]
-                _draw_panel(axes, mine, models, curve)
+                _draw_panel(axes, of_direction, models, curve)
             axes_row[0].set_ylabel(f"{dataset} {direction}\nAER (%)")
         handles = [line_of(place, model) for place, model in enumerate(models)]
         handles.append(Line2D([], [], color=QUIET, linestyle=(0, (1, 1.5)), linewidth=1.2, label="attention"))
@@ -45,13 +45,13 @@ def draw_noise_curves(points: Sequence[Point], caption: str) -> Drawing:
 
 def _draw_panel(axes: Any, points: Sequence[Point], models: Sequence[str], curve: str) -> None:
     for place, model in enumerate(models):
-        mine = sorted((point for point in points if point.model == model), key=lambda point: point.x)
-        if not mine:
+        of_model = sorted((point for point in points if point.model == model), key=lambda point: point.x)
+        if not of_model:
             continue
         line = line_of(place)
-        line.set_data([point.x for point in mine], [point.aer for point in mine])
+        line.set_data([point.x for point in of_model], [point.aer for point in of_model])
         axes.add_line(line)
-        known = [point for point in mine if not (math.isnan(point.low) or math.isnan(point.high))]
+        known = [point for point in of_model if not (math.isnan(point.low) or math.isnan(point.high))]
         axes.fill_between(
             [point.x for point in known],
             [point.low for point in known],
@@ -60,8 +60,8 @@ def _draw_panel(axes: Any, points: Sequence[Point], models: Sequence[str], curve
             alpha=0.12,
             linewidth=0,
         )
-        if not math.isnan(mine[0].attention):
-            axes.axhline(mine[0].attention, color=line.get_color(), linestyle=(0, (1, 1.5)), linewidth=1.2)
+        if not math.isnan(of_model[0].attention):
+            axes.axhline(of_model[0].attention, color=line.get_color(), linestyle=(0, (1, 1.5)), linewidth=1.2)
     axes.autoscale_view()
     axes.grid(color="#d9d9d9", linewidth=0.6)
     axes.set_axisbelow(True)

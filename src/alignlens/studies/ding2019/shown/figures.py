@@ -20,7 +20,7 @@ _SECOND = ("li_grad", "ding_grad", "li_smoothgrad", "ding_smoothgrad")
 def figures(example: Example, protocol: Protocol) -> dict[str, tuple[Drawing, str]]:
     """Returns the figures of a sentence with their captions: by method, Li against Ding, by noise level."""
     where = f"{example.dataset} {example.direction}, test sentence {example.number + 1}"
-    made = {
+    drawings = {
         "figure1": (_by_method(example, protocol, _FIRST, f"{where}: scores by method"), f"{where}: scores by method"),
         "figure2": (
             _by_method(example, protocol, _SECOND, f"{where}: unsigned (Li et al.) and signed (Ding et al.) saliency"),
@@ -37,13 +37,13 @@ def figures(example: Example, protocol: Protocol) -> dict[str, tuple[Drawing, st
             )
             for name in transformers
         ]
-        made["figure3"] = draw_matrices(example, rows, caption), f"{caption}, n = {protocol.samples} copies"
-    return made
+        drawings["figure3"] = draw_matrices(example, rows, caption), f"{caption}, n = {protocol.samples} copies"
+    return drawings
 
 
 def _by_method(example: Example, protocol: Protocol, methods: tuple[str, ...], caption: str) -> Drawing:
     rows = [
-        (name, [Panel(METHODS[method], found.get(protocol.method(method))) for method in methods])
-        for name, found in example.rows.items()
+        (name, [Panel(METHODS[method], matrices.get(protocol.method(method))) for method in methods])
+        for name, matrices in example.rows.items()
     ]
     return draw_matrices(example, rows, caption)

@@ -80,8 +80,8 @@ def causes_table(shown: CauseTable, results: Results) -> Table:
     )
     notes = [
         "The text was generated, so the source words that determined a target word are known. A word with several "
-        "links counts for the share of them that are causes. By chance: a source word drawn at random for each of the "
-        "same target words.",
+        "links counts as the share of its links that are causes. By chance: a source word picked at random for each of "
+        "the same target words.",
         *([f"CI: {'; '.join(results.intervals)}."] if results.intervals else []),
     ]
     header = ("architecture", "method", "hits", "CI", "by chance")
@@ -114,13 +114,13 @@ def _source(shown: StudyTable, line: StudyLine, cell: StudyCell, results: Result
 
 
 def _cells(cell: StudyCell, parts: Sequence[str], digits: int, source: str) -> list[Cell]:
-    made = {
+    cells = {
         "print": _printed(cell, digits),
         "ours": replace(measured(cell.ours, digits), source=(source,)),
         "CI": interval(cell.ours, digits),
         "Δ": difference(cell.difference, digits, strong=cell.printed is not None and cell.agrees),
     }
-    return [made[part] for part in parts]
+    return [cells[part] for part in parts]
 
 
 def _printed(cell: StudyCell, digits: int) -> Cell:
@@ -135,7 +135,7 @@ def _printed(cell: StudyCell, digits: int) -> Cell:
 def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
     notes = []
     if shown.dataset.published is None and shown.table != "variants":
-        notes.append("The paper has no numbers for this text, so that ours stand alone.")
+        notes.append("The paper has no numbers for this text.")
     elif error_rates:
         notes.append(_AGREES)
     if results.intervals and shown.table != "3":
@@ -143,10 +143,10 @@ def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
     notes.append(_seeds_note(shown, results))
     if shown.table == "1":
         notes += [
-            f"bidir: models by {GROW_DIAG_FINAL}. Aligners that the paper quotes are printed by {GROW_DIAG}; "
-            f"fast_align online, which its authors ran, by {GROW_DIAG_FINAL}. Rows named with or "
-            "without final have the other one.",
-            "GIZA++ is IBM4 here, Zenkel et al. are in print only, and eflomal is not in the paper."
+            f"bidir is {GROW_DIAG_FINAL} for models. The paper quotes aligners with {GROW_DIAG}, except fast_align "
+            f"online, which its authors ran with {GROW_DIAG_FINAL}. Rows named with or without final have the "
+            "other one.",
+            "GIZA++ is IBM4 here, Zenkel et al. is in print only, and eflomal is not in the paper."
             if shown.dataset.published
             else "GIZA++ is IBM4 here, and eflomal is not in the paper.",
         ]
@@ -160,10 +160,10 @@ def _notes(shown: StudyTable, results: Results, error_rates: bool) -> list[str]:
         notes.append("Mean over the pieces of a sentence, then over sentences, END included.")
     if shown.table == "variants":
         notes.append(
-            "Δ is against the row of Table 1 that is varied, under the same noise. Absolute product: |e·g|, where Li "
-            "et al. take the mean of |g|. Links by words: scores are summed over source pieces and averaged over "
-            "target pieces, and END may win. True gradient: without the scaling of the encoder's gradient that "
-            "FConv has in training."
+            "Δ is the difference from the row of Table 1 that is varied, with the same noise. Absolute product: "
+            "|e·g|, where Li et al. take the mean of |g|. Links by words: scores are summed over source pieces and "
+            "averaged over target pieces, and END may win. True gradient: without the scaling of the encoder's "
+            "gradient that FConv has in training."
         )
     return [note for note in notes if note]
 
@@ -181,8 +181,10 @@ def _seeds_note(shown: StudyTable, results: Results) -> str:
         if method in {results.protocol.method(name) for name in NOISY}
         for score in scores
     }
-    told = f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
+    averaged = (
+        f"{seeds} model seed{'' if seeds == 1 else 's'} and {len(noise)} noise seed{'' if len(noise) == 1 else 's'}"
+    )
     noisy = f"σ = {results.protocol.sigma:g}, n = {results.protocol.samples}"
     if seeds == 1 and len(noise) <= 1:
         return f"Ours: one model seed and one noise seed (noise: {noisy})."
-    return f"Ours: mean over {told} (noise: {noisy}); ± is the standard deviation over them."
+    return f"Ours: mean over {averaged} (noise: {noisy}); ± is the standard deviation over them."

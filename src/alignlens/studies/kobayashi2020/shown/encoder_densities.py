@@ -45,9 +45,9 @@ def draw_weight_and_norm(statistics: Statistics, points: Mapping[str, NDArray[An
         powers = np.log10(np.maximum(points["weight"], _SMALLEST_WEIGHT))
         limits = _limits(points["norm"][positive]), _limits(powers[positive])
         for axes, kind in zip(grid.flat, kinds, strict=False):
-            mine = positive & (points["category"] == kind)
+            of_kind = positive & (points["category"] == kind)
             name = statistics["categories"][kind]
-            _draw_cells(axes, points["norm"][mine], powers[mine], style_of(name)[0], limits)
+            _draw_cells(axes, points["norm"][of_kind], powers[of_kind], style_of(name)[0], limits)
             axes.set_title(f"{name}: {_rho(statistics['correlations'][name]['rho'])}", loc="left", fontweight="bold")
             axes.tick_params(labelbottom=True, labelleft=True)
             axes.set_xlabel("‖f(x)‖")

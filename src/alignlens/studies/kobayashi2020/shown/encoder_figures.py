@@ -32,7 +32,7 @@ def encoder_figures(statistics: Statistics, points: Mapping[str, NDArray[Any]]) 
         "figure5": f"Figure 5, {name}: mean weight and norm by kind of token",
         "figure9": f"Figure 9, {name}: singular values of the heads",
     }
-    made = {
+    drawings = {
         "figure3": draw_shares(statistics, captions["figure3"]),
         "figure4": draw_weight_and_norm(statistics, points, captions["figure4"]),
         "figure5": draw_means(statistics, captions["figure5"]),
@@ -40,8 +40,8 @@ def encoder_figures(statistics: Statistics, points: Mapping[str, NDArray[Any]]) 
     }
     if statistics["frequency"]["rho_norms"] is not None:
         captions["figure6"] = f"Figure 6, {name}: frequency against mean weight and norm"
-        made["figure6"] = draw_frequency(statistics, points, captions["figure6"])
-    return {figure: (made[figure], captions[figure]) for figure in sorted(made)}
+        drawings["figure6"] = draw_frequency(statistics, points, captions["figure6"])
+    return {figure: (drawings[figure], captions[figure]) for figure in sorted(drawings)}
 
 
 def draw_shares(statistics: Statistics, caption: str) -> Drawing:
@@ -81,18 +81,20 @@ def draw_means(statistics: Statistics, caption: str) -> Drawing:
 
 def draw_singular_values(statistics: Statistics, caption: str) -> Drawing:
     """Returns Figure 9: the largest and the smallest non-zero singular value of every head, heads side by side."""
-    found = statistics["singular_values"]
+    singular = statistics["singular_values"]
     settings = chart_settings()
     with mpl.rc_context(settings):
         figure = sheet(2 * _PANEL_INCHES[0], _PANEL_INCHES[1] + 1.0)
         axes = figure.subplots()
-        for layer, (largest, smallest) in enumerate(zip(found["largest"], found["smallest"], strict=True), start=1):
+        for layer, (largest, smallest) in enumerate(
+            zip(singular["largest"], singular["smallest"], strict=True), start=1
+        ):
             places = [layer + 0.7 * ((head + 0.5) / len(largest) - 0.5) for head in range(len(largest))]
             axes.vlines(places, smallest, largest, color="#bcbcbc", linewidth=0.8, zorder=1)
             for values, style in ((largest, STYLES[0]), (smallest, STYLES[1])):
                 axes.plot(places, values, linestyle="none", color=style[0], marker=style[1], markersize=3.6)
         axes.set_ylim(bottom=0)
-        _finish(axes, len(found["largest"]))
+        _finish(axes, len(singular["largest"]))
         axes.set_ylabel("singular value")
         handles = [
             Line2D([], [], linestyle="none", color=style[0], marker=style[1], markersize=4.5, label=label)

@@ -62,12 +62,12 @@ def _spreads(statistics: Statistics, number: str, title: str, rows: Sequence[Spr
         ),
     )
     shown = [[Cell(_ROWS[row.name]), *(_spread(row.printed) if beside else []), *_spread(row.ours)] for row in rows]
-    told = "; ".join(
+    printed = "; ".join(
         f"{_ROWS[row.name]} {row.printed.spread.cv:.2f}, mean {row.printed.spread.mean:.2f}" for row in rows
     )
     caption = _caption(statistics, f"Table {number}: {title}")
-    notes = ["CV: deviation over mean, of all tokens. Average: mean of the numbers of heads or layers, not of tokens."]
-    return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics, told)], labels=2)
+    notes = ["CV: standard deviation over mean, for all tokens. Average: mean over heads or layers, not over tokens."]
+    return Table(_name(statistics, number), caption, header, shown, [*notes, *_whose(statistics, printed)], labels=2)
 
 
 def _spread(placed: PlacedSpread) -> list[Cell]:
@@ -90,14 +90,16 @@ def _correlations(statistics: Statistics) -> Table:
         for row in table2(statistics)
     ]
     caption = _caption(statistics, "Table 2: rank correlation of attention weight and ||f(x)||")
-    notes = ["Over all triples of query, key and head; where they are too many, of sequences spread over the text."]
-    told = ", ".join(f"{category} {item.rho:.2f}" for category, item in correlations().items())
-    return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics, told)])
+    notes = [
+        "Over all triples of query, key and head; if there are too many, over sequences spread evenly over the text."
+    ]
+    printed = ", ".join(f"{category} {item.rho:.2f}" for category, item in correlations().items())
+    return Table(_name(statistics, "2"), caption, header, rows, [*notes, *_whose(statistics, printed)])
 
 
 def _singular_values(statistics: Statistics) -> Table:
     beside = is_pretrained(statistics)
-    ratios = ("least ratio", "mean ratio", "most ratio", *(["print: least ratio"] if beside else []))
+    ratios = ("smallest ratio", "mean ratio", "largest ratio", *(["print: smallest ratio"] if beside else []))
     header = ("layer", "largest", "smallest non-zero", *ratios)
     rows = [
         [
@@ -110,17 +112,17 @@ def _singular_values(statistics: Statistics) -> Table:
     ]
     caption = _caption(statistics, "Singular values of the affine map f of a head")
     notes = ["Ratio: largest over smallest non-zero singular value of one head, extremes and mean over heads."]
-    told = f"least ratio {stated()['smallest_singular_ratio']:g}"
-    return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics, told)])
+    printed = f"smallest ratio {stated()['smallest_singular_ratio']:g}"
+    return Table(_name(statistics, "singular"), caption, header, rows, [*notes, *_whose(statistics, printed)])
 
 
 def _frequency(statistics: Statistics) -> Table:
-    found, printed, beside = statistics["frequency"], stated(), is_pretrained(statistics)
+    frequency, printed, beside = statistics["frequency"], stated(), is_pretrained(statistics)
     rows = [
         [
             Cell(f"mean {name}"),
             *([_number(printed[f"frequency_rho_{key}"])] if beside else []),
-            _number(found[f"rho_{key}"]),
+            _number(frequency[f"rho_{key}"]),
         ]
         for key, name in _RANKED.items()
     ]
@@ -128,10 +130,14 @@ def _frequency(statistics: Statistics) -> Table:
         statistics, "Rank correlation of a token's frequency rank (1: most frequent) with its weight and norm"
     )
     source = statistics["facts"].get("frequency") or "none known for this vocabulary"
-    told = f"{found['occurrences']:,} occurrences, {found['left_out']:,} without rank left out" if found else ""
+    counted = (
+        f"{frequency['occurrences']:,} occurrences, {frequency['left_out']:,} without rank left out"
+        if frequency
+        else ""
+    )
     header = ("", *(["print"] if beside else []), "ours")
     in_print = ", ".join(f"{name} {printed[f'frequency_rho_{key}']:.2f}" for key, name in _RANKED.items())
-    notes = [f"Rank: {source}; {told}.", *_whose(statistics, in_print)]
+    notes = [f"Rank: {source}; {counted}.", *_whose(statistics, in_print)]
     return Table(_name(statistics, "frequency"), caption, header, rows, notes)
 
 
@@ -141,10 +147,10 @@ def _number(value: float | None) -> Cell:
     return Cell(f"{value:.2f}", value)
 
 
-def _whose(statistics: Statistics, told: str) -> list[str]:
+def _whose(statistics: Statistics, printed: str) -> list[str]:
     """Returns whose the printed numbers are, and the numbers themselves where none stand beside ours."""
     if is_bert_base(statistics):
         return []
     if is_pretrained(statistics):
-        return ["Print is of BERT-base: another encoder and another text than ours."]
-    return [f"This encoder learned to translate. In print, of BERT-base on English: {told}."]
+        return ["The printed numbers are for BERT-base, on another text."]
+    return [f"This is the encoder of a translation model. In print, for BERT-base on English: {printed}."]

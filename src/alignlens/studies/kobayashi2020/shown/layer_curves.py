@@ -82,13 +82,13 @@ def draw_heads(heads: Sequence[Head], caption: str) -> Drawing:
         limits = min(rates, default=0.0), max(rates, default=100.0)
         for axes_row, (model, direction) in zip(grid, rows, strict=True):
             for axes, (step, kind) in zip(axes_row, columns, strict=True):
-                mine = [
+                of_panel = [
                     head
                     for head in heads
                     if (head.setting.model, head.setting.direction) == (model, direction)
                     and (head.setting.step, head.setting.kind) == (step, kind)
                 ]
-                image = _draw_map(axes, mine, layers, across, limits)
+                image = _draw_map(axes, of_panel, layers, across, limits)
                 axes.set_title(f"{direction}\n{KINDS[kind]}, {STEPS[step]}", loc="left", fontweight="bold")
             axes_row[0].set_ylabel(f"{model}\nlayer")
         figure.colorbar(image, ax=grid, shrink=0.7, aspect=22, pad=0.015).set_label("AER (%)")
@@ -99,8 +99,8 @@ def _draw_map(axes: Any, heads: Sequence[Head], layers: int, across: int, limits
     rates = np.full((layers, across), np.nan)
     for layer in range(layers):
         for head in range(across):
-            found = [each.aer for each in heads if (each.layer, each.head) == (layer, head)]
-            rates[layer, head] = fmean(found) if found else np.nan
+            rates_of_head = [each.aer for each in heads if (each.layer, each.head) == (layer, head)]
+            rates[layer, head] = fmean(rates_of_head) if rates_of_head else np.nan
     image = axes.imshow(rates, cmap="cividis", vmin=limits[0], vmax=limits[1], origin="lower", aspect="equal")
     middle = sum(limits) / 2
     for (layer, head), rate in np.ndenumerate(rates):

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 def layer_heatmaps(example: Example, name: str, depth: int) -> dict[str, tuple[Drawing, str]]:
     """Returns a figure per step with its caption, of one model of an example; norms are shown as parts of their row."""
-    found = example.rows[name]
-    made = {}
+    matrices = example.rows[name]
+    drawings = {}
     for step, called in STEPS.items():
         where = f"Figure 8, {example.dataset} {example.direction}, {name}, test sentence {example.number + 1}"
         caption = f"{where}: weights and norms by layer, {called}"
         rows = [
-            (label, [Panel(f"layer {n + 1}", _parts(found.get(layer_method(kind, n, step)))) for n in range(depth)])
+            (label, [Panel(f"layer {n + 1}", _parts(matrices.get(layer_method(kind, n, step)))) for n in range(depth)])
             for kind, label in KINDS.items()
         ]
-        made[called.lower()] = draw_matrices(example, rows, caption), caption
-    return made
+        drawings[called.lower()] = draw_matrices(example, rows, caption), caption
+    return drawings
 
 
 def _parts(matrix: NDArray[np.floating[Any]] | None) -> NDArray[np.floating[Any]] | None:

@@ -81,13 +81,13 @@ def _notes(shown: Table3, results: Results) -> list[str]:
     compared = any(is_printed(shown.dataset, direction) for direction in shown.dataset.directions)
     seeds = max((cell.ours.seeds for line in shown.lines for cell in line.cells), default=0)
     return [
-        "AWO: the step that predicts a word stands for it; AWI: the step that reads it, which knows the word already. "
-        "The text of the paper does not say which one it means; its numbers are in reach of AWI only.",
-        "Print is German-English (text: one model; released: mean of five seeds). Δ is ours minus released, or minus "
-        "the text where nothing was released."
+        "AWO: a word is aligned at the step that predicts it; AWI: at the step that reads it, and so already knows it. "
+        "The text of the paper does not say which one it means; only AWI comes near its numbers.",
+        "The printed numbers are for German-English (text: one model; released: mean of five seeds). Δ is ours minus "
+        "released, or minus the text where nothing was released."
         if compared
         else _in_print(),
-        "Layers are counted from 1. The best layer is chosen on the very links that score it, as in the paper.",
+        "Layers are counted from 1. The best layer is chosen on the same gold links that score it, as in the paper.",
         f"Ours: {'one seed' if seeds == 1 else f'mean over {seeds} seeds, each with its own layer'}.",
         "Aligners: links of this direction alone, as the printed numbers are; the test text is part of their training "
         "text.",
@@ -106,10 +106,10 @@ def _in_print() -> str:
         return "; ".join(f"{name} {best:.1f} and {mean:.1f}" for name, best, mean in kinds)
 
     others = [f"{label} {next(iter(rates[row, '', ''].values())):.1f}" for row, label in _others().items()]
-    released = ". ".join(f"{told}: {layers(RELEASED, step)}" for step, told in STEPS.items())
+    released = ". ".join(f"{name_of_step}: {layers(RELEASED, step)}" for step, name_of_step in STEPS.items())
     return (
-        "Printed numbers are German-English, so they are no target for this text. Best layer and mean over layers in "
-        f"the text: {layers(TEXT, '')}. Of the released run, {released}. {', '.join(others)}."
+        "The printed numbers are for German-English and cannot be compared with those of this text. Best layer and "
+        f"mean over layers in the text: {layers(TEXT, '')}. In the released run, {released}. {', '.join(others)}."
     )
 
 
@@ -118,18 +118,20 @@ def _others() -> dict[str, str]:
     return {**GRADIENTS, **{row: label.partition(" (")[0] for row, (_, label) in ALIGNERS.items()}}
 
 
-def shares_table(dataset: str, found: Sequence[Share]) -> Table:
+def shares_table(dataset: str, shares: Sequence[Share]) -> Table:
     """Returns how much of weights and norms END and the final period get, by direction and layer, mean over seeds."""
-    places = dict.fromkeys((share.model, share.direction, share.layer) for share in found)
+    places = dict.fromkeys((share.model, share.direction, share.layer) for share in shares)
     rows = []
     for model, direction, layer in places:
         row = [Cell(model), Cell(direction), Cell(str(layer), layer)]
         for piece in (END, PERIOD):
-            mine = [s for s in found if (s.model, s.direction, s.layer, s.piece) == (model, direction, layer, piece)]
-            if not mine:
+            of_piece = [
+                s for s in shares if (s.model, s.direction, s.layer, s.piece) == (model, direction, layer, piece)
+            ]
+            if not of_piece:
                 row += [NONE] * 3
                 continue
-            weights, norms = fmean(share.weights for share in mine), fmean(share.norms for share in mine)
+            weights, norms = fmean(share.weights for share in of_piece), fmean(share.norms for share in of_piece)
             row += [Cell(f"{100 * weights:.1f}", weights), Cell(f"{100 * norms:.1f}", norms)]
             row.append(Cell(f"{weights / norms:.2f}", weights / norms, strong=weights > norms))
         rows.append(row)
@@ -139,14 +141,14 @@ def shares_table(dataset: str, found: Sequence[Share]) -> Table:
         "layer",
         *(f"{p} {what}" for p in (END, PERIOD) for what in ("weight", "norm", "ratio")),
     )
-    caption = f"{dataset}. What END and a final period get of a target piece's weights and norms (%)"
+    caption = f"{dataset}. Shares of END and of a final period in the weights and norms of a target piece (%)"
     notes = [
-        "Mean over target pieces, step AWO; the period over the sentences that end with one. Ratio: weight by norm."
+        "Means over target pieces, step AWO; for the period, over sentences that end with one. Ratio: weight over norm."
     ]
     return Table(f"kobayashi2020-shares-{dataset}", caption, header, rows, notes, labels=2)
 
 
-def heads_table(found: Sequence[Correlation], dataset: ScoredDataset) -> Table:
+def heads_table(correlations: Sequence[Correlation], dataset: ScoredDataset) -> Table:
     """Returns how the error rate of heads goes with their mean norm, with the released run beside its direction."""
     rows = [
         [
@@ -158,13 +160,13 @@ def heads_table(found: Sequence[Correlation], dataset: ScoredDataset) -> Table:
             Cell("undefined", muted=True) if math.isnan(entry.rho) else Cell(f"{entry.rho:.2f}", entry.rho),
             Cell(str(entry.heads), entry.heads),
         ]
-        for entry in found
+        for entry in correlations
     ]
     header = ("dataset", "model", "direction", "step", "released", "ours", "heads")
-    told = ", ".join(f"{step} {rho:.2f}" for step, rho in PRINTED.items())
+    printed = ", ".join(f"{step} {rho:.2f}" for step, rho in PRINTED.items())
     notes = [
-        "Rank correlation over the heads of all layers, mean over seeds; links of norms, by words.",
-        f"Released run (German-English, mean of five seeds): {told}.",
+        "Rank correlation over the heads of all layers, mean over seeds; links by words, from norms.",
+        f"Released run (German-English, mean of five seeds): {printed}.",
     ]
     caption = "Heads: error rate against mean norm. Negative: heads with long vectors align better"
     return Table("kobayashi2020-heads", caption, header, rows, notes, labels=4)

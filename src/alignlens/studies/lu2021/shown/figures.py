@@ -47,7 +47,7 @@ def figures(evidence: Evidence, dataset: str) -> Iterator[Figure]:
     """Yields the figures of a dataset for which there are numbers."""
     test_sets = [each for each in evidence.test_sets if each.dataset == dataset]
     shown = _Shown(evidence, test_sets)
-    for number, told, panels in (
+    for number, subject, panels in (
         (2, "Kendall's tau of attention and gradient importance, baseline", shown.attention()),
         (4, "masks and BLEU against the weight of the penalty, gate", shown.sweep()),
         (5, "Kendall's tau of masks and of attention with gradient importance, gate", shown.masks()),
@@ -56,7 +56,7 @@ def figures(evidence: Evidence, dataset: str) -> Iterator[Figure]:
     ):
         if panels:
             label = f"Figure {number}"
-            yield Figure(f"figure{number}-{dataset}", label, f"{label}, {dataset}: {told}", panels)
+            yield Figure(f"figure{number}-{dataset}", label, f"{label}, {dataset}: {subject}", panels)
 
 
 class _Shown:
@@ -69,7 +69,7 @@ class _Shown:
         panels = []
         for test_set in self._test_sets:
             run = test_set.run(BASELINE)
-            lines = [self._of(run, f"tau_original{suffix}", told) for suffix, told in _PLACES.items()]
+            lines = [self._of(run, f"tau_original{suffix}", place) for suffix, place in _PLACES.items()]
             panels += self._by_layer(test_set.direction, lines, level=0.5)
         return panels
 
@@ -77,12 +77,12 @@ class _Shown:
         panels = []
         for test_set in self._test_sets:
             run = test_set.run(calibrated(GATE))
-            for suffix, told in _PLACES.items():
+            for suffix, place in _PLACES.items():
                 lines = [
                     self._of(run, f"tau_{quantity}{suffix}", label)
                     for quantity, label in (("mask", "1 − mask"), ("original", "attention"))
                 ]
-                panels += self._by_layer(f"{test_set.direction}, {told}", lines)
+                panels += self._by_layer(f"{test_set.direction}, {place}", lines)
         return panels
 
     def divergence(self) -> list[Panel]:
@@ -98,8 +98,8 @@ class _Shown:
             run = test_set.run(calibrated(GATE))
             lines = []
             for layer in range(self._evidence.layers(run)):
-                found = [self._evidence.measured(run, "jsd_by_entropy", layer, place) for place in range(len(_BINS))]
-                known = {place: each for place, each in enumerate(found, 1) if each is not None}
+                measured = [self._evidence.measured(run, "jsd_by_entropy", layer, place) for place in range(len(_BINS))]
+                known = {place: each for place, each in enumerate(measured, 1) if each is not None}
                 lines.append(self._line(f"layer {layer + 1}", known))
             if any(line.x.size for line in lines):
                 panels.append(Panel(test_set.direction, _ENTROPY, lines, places=_BINS))
@@ -127,8 +127,8 @@ class _Shown:
         return [Panel(title, _LAYER, known, level=level, places=places)]
 
     def _of(self, run: Run, quantity: str, label: str) -> Line | None:
-        found = self._evidence.by_layer(run, quantity)
-        return self._line(label, dict(enumerate(found, 1))) if found else None
+        numbers = self._evidence.by_layer(run, quantity)
+        return self._line(label, dict(enumerate(numbers, 1))) if numbers else None
 
     def _line(self, label: str, numbers: dict[int, Sampled]) -> Line:
         """Returns a line through numbers at places, with bars where their limits are known."""

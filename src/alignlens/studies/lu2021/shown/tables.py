@@ -10,7 +10,7 @@ from alignlens.metrics.sampled import mean_of
 from alignlens.studies.lu2021 import published
 from alignlens.studies.lu2021.evidence import SYSTEMS
 from alignlens.studies.lu2021.runs import BASELINE, GATE, calibrated
-from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, bin_estimates, looked_into, short
+from alignlens.studies.lu2021.tables import BINS, CHANGE, CHECK, OVERALL, analysed_runs, bin_estimates, short
 from alignlens.studies.runs import filter_of
 from alignlens.studies.shown import NONE
 
@@ -50,7 +50,9 @@ def text_table(records: Sequence[Mapping[str, Any]]) -> Table:
         sizes = [record[key] for key in ("train", "dev", "test", "vocabulary")]
         shown = [NONE if size is None else Cell(f"{size:,}", size) for size in sizes]
         rows.append([Cell(name), Cell(record["direction"]), *shown])
-    notes = ["Print gives training pairs to two digits of millions. The vocabulary is that of the larger side."]
+    notes = [
+        "The paper gives training pairs in millions, with two decimals. The vocabulary is that of the larger side."
+    ]
     return Table("lu2021-1", "Table 1: data", header, rows, notes, labels=2)
 
 
@@ -78,25 +80,27 @@ def _in_print(each: PrintedBleu) -> str:
 
 
 def _bleu_notes(table: BleuTable) -> list[str]:
-    notes = ["* In print: p < 0.05 against the baseline; which test is not said."]
+    notes = ["* In print: p < 0.05 against the baseline; the paper does not name the test."]
     if table.number == 3:
         notes.append("AVE is as printed; it is not the mean of the columns beside it.")
     if not table.ours:
-        return [*notes, "Nothing of this table was measured here: all numbers are printed ones."]
+        return [*notes, "Nothing in this table was measured here: all numbers are printed ones."]
     elsewhere = [name for name in table.printed_sets if name not in table.beside]
     if elsewhere:
         numbers = (
             f"{name} {', '.join(_in_print(table.printed[system, name]) for system in table.systems)}"
             for name in elsewhere
         )
-        notes.append(f"In print, of other languages ({', '.join(table.systems)}): {'; '.join(numbers)}.")
-    told = dict.fromkeys(f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours)
-    notes.append(
-        "Print stands beside ours where the direction is the same; the text is another one. Gains are against our "
-        f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several "
-        "seeds, of the interval."
+        notes.append(f"In print, for other language pairs ({', '.join(table.systems)}): {'; '.join(numbers)}.")
+    sources = dict.fromkeys(
+        f"{cell.comparison.sentences:,} sentences, {cell.comparison.signature}" for cell in table.ours
     )
-    return [*notes, f"BLEU of ours: {'; '.join(told)}."]
+    notes.append(
+        "Printed numbers are shown beside ours where the direction is the same; the text differs. Gains are over our "
+        f"baseline, bold where p < {_SIGNIFICANT:g}. p: paired bootstrap / approximate randomisation; with several "
+        "seeds, the one that belongs to the interval."
+    )
+    return [*notes, f"BLEU of ours: {'; '.join(sources)}."]
 
 
 def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
@@ -112,8 +116,8 @@ def _scored(scored: Compared, test_set: Bitext) -> list[Cell]:
     known = [value for value in values if not math.isnan(value)]
     strong = bool(known) and max(known) < _SIGNIFICANT
     gain = Cell(f"{scored.difference:+.2f}", scored.difference, strong=strong)
-    told = " / ".join(f"{value:.3f}" for value in known)
-    tested = Cell(told, max(known)) if known else NONE
+    p_values = " / ".join(f"{value:.3f}" for value in known)
+    tested = Cell(p_values, max(known)) if known else NONE
     return [*shown, gain, _limits(scored.difference_low, scored.difference_high, 2, sign=True), tested]
 
 
@@ -149,12 +153,12 @@ def compared_table(records: Sequence[Mapping[str, Any]]) -> Table:
                 *(_number(number[key], ".3f") for key in ("p_value", "p_bootstrap", "p_randomisation")),
             ]
         )
-    told = dict.fromkeys(f"{record['sentences']:,} sentences, {record['signature']}" for record in records)
+    sources = dict.fromkeys(f"{record['sentences']:,} sentences, {record['signature']}" for record in records)
     notes = [
-        "Gains are against the baseline of the same amount of text. p belongs to the interval of the gain: sentences "
-        "are drawn again, and seeds where there are several. The other two are of single translations: sacreBLEU's "
-        "paired bootstrap, and approximate randomisation.",
-        *(f"{each}." for each in told),
+        "Gains are over the baseline of the same amount of text. p belongs to the interval of the gain: sentences are "
+        "resampled, and so are seeds if there are several. The other two are for single translations: sacreBLEU's "
+        "paired bootstrap and approximate randomisation.",
+        *(f"{each}." for each in sources),
     ]
     return Table("lu2021-bleu", "BLEU of all models of the study", header, rows, notes, labels=2)
 
@@ -181,10 +185,10 @@ def entropy_table(cells: Sequence[EntropyCell]) -> Table:
         rows.append(row)
     notes = [
         "Entropy of calibrated attention minus that of the softmax before it, in nats, rows divided by their sum; "
-        "above 0 is more spread out. Ours is of the gate; table5.csv has the other fusions.",
+        "above 0 is more spread out. Ours is for the gate; table5.csv has the other fusions.",
         f"{CHECK.capitalize()}: calibrated attention minus attention of the separately trained baseline, as a check.",
-        "In print, how the row All was computed is not said. It is not the mean of the layers, and its two numbers are "
-        "those of layer 4 with the columns exchanged. Ours has both readings.",
+        "The paper does not say how the row All was computed. It is not the mean of the layers, and its two numbers "
+        "are those of layer 4 with the columns exchanged. Ours has both readings.",
         *(
             f"In print, {name}: "
             + ", ".join(f"layer {layer} {value:+.4f}" for (layer, of), value in printed.items() if of == name).replace(
@@ -202,7 +206,7 @@ def layer_table(evidence: Evidence) -> Table:
     """Returns masks, entropies, divergences and rank correlations by layer of the models of all text."""
     header = ("test set", "model", "layer", *_LAYER_COLUMNS.values())
     rows = []
-    for run in looked_into(evidence, "entropy_original", *SYSTEMS):
+    for run in analysed_runs(evidence, "entropy_original", *SYSTEMS):
         columns = {name: evidence.by_layer(run, name) for name in _LAYER_COLUMNS}
         for layer in range(evidence.layers(run)):
             shown = [
@@ -223,7 +227,7 @@ def bin_table(evidence: Evidence) -> Table:
     header = ("test set", "layer", *(f"{name} nats" for name in BINS))
     stated = published.stated()
     ends = [_number(stated[f"jsd_layer6_entropy_{name}"], ".4f") for name in ("below_0.8", "above_3.2")]
-    runs = looked_into(evidence, "jsd_by_entropy", calibrated(GATE))
+    runs = analysed_runs(evidence, "jsd_by_entropy", calibrated(GATE))
     beside = not runs or any(run.direction == _BINS_DIRECTION for run in runs)
     printed = [Cell(f"print, {_BINS_DIRECTION}"), Cell("6"), ends[0], *[NONE] * (len(BINS) - 2), ends[1]]
     rows = [printed] if beside else []
@@ -240,11 +244,11 @@ def bin_table(evidence: Evidence) -> Table:
 
 
 def model_table(evidence: Evidence) -> Table:
-    """Returns sizes, masks and held-out losses of every model that was looked into."""
-    sizes_told = ("parameters", "more than the baseline", "updates", "alpha", "mean mask")
-    header = ("test set", "model", *sizes_told, *_LOSSES.values())
+    """Returns sizes, masks and held-out losses of every model that was analysed."""
+    size_names = ("parameters", "more than the baseline", "updates", "alpha", "mean mask")
+    header = ("test set", "model", *size_names, *_LOSSES.values())
     rows = []
-    for run in looked_into(evidence, "loss_clean"):
+    for run in analysed_runs(evidence, "loss_clean"):
         card, plain = evidence.cards.get(run), evidence.cards.get(run.test_set.run(BASELINE))
         sizes: list[float] = [math.nan] * 4
         if card is not None:
@@ -263,12 +267,12 @@ def model_table(evidence: Evidence) -> Table:
             ]
         )
     notes = [
-        "Losses are nats per label of the text that is looked at, without label smoothing: with attention as the model "
-        "has it, perturbed by its mask in all layers and heads, and perturbed by the same mask values in random order "
-        "over the source.",
+        "Losses are in nats per label of the analysed text, without label smoothing: with the attention of the model, "
+        "with attention perturbed by its mask in all layers and heads, and perturbed by the same mask values in random "
+        "order over the source.",
         f"In print calibration adds {published.stated()['extra_parameters'] / 1e6:.0f} million parameters. At that "
-        "size (6 layers, width 512) queries and keys of mask nets have 3,151,872 and gates 390; 6,303,744 would count "
-        "value and output projections that nothing depends on.",
+        "size (6 layers, width 512) queries and keys of mask nets have 3,151,872 and gates 390; 6,303,744 would "
+        "include value and output projections that nothing depends on.",
     ]
     return Table("lu2021-models", "Models, masks and losses", header, rows, notes, labels=2, wraps=True)
 
@@ -288,9 +292,8 @@ def mask_table(lines: Sequence[LayerLine]) -> Table:
         for line in lines
     ]
     notes = [
-        "AER in percent with its bootstrap interval, reference given, means over heads; lower is better. Masks of "
-        "models that are not calibrated are those of mask nets that were trained beside them, while they stayed as "
-        "they are.",
+        "AER in percent with its bootstrap interval, forced decoding, means over heads; lower is better. For models "
+        "that are not calibrated, masks come from mask nets that were trained separately and left the model unchanged.",
     ]
     return Table("lu2021-masks", "Masks and attention as alignments", header, rows, notes, labels=4)
 

@@ -36,7 +36,7 @@ def draw_copying(toys: Sequence[Copy], caption: str) -> Drawing:
             draw_runs(axes, toy.steps, toy.accuracy)
             title = f"{TITLES[toy.task]}\n{toy.converged()} of {toy.seeds} seeds converge"
             axes.set_title(title, loc="left", fontweight="bold", linespacing=1.3)
-        return finished(figure, caption, settings, note=f"A line is a seed. {_NOTE}")
+        return finished(figure, caption, settings, note=f"Each line is a seed. {_NOTE}")
 
 
 def draw_runs(axes: Any, steps: Sequence[int], accuracy: NDArray[np.float64]) -> None:
@@ -96,8 +96,8 @@ def _draw_success(axes: Any, toy: Heads, evidence: Evidence) -> None:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
     axes.set_xlabel("share of runs that succeed")
     axes.set_title("success", loc="left", fontweight="bold")
-    told = f"1 − (1 − p)^{toy.heads} = {estimate:.2f}, if heads succeeded by themselves"
-    handle = Line2D([], [], color=_FAILED, marker="D", linestyle="", markersize=7, label=told)
+    label = f"1 − (1 − p)^{toy.heads} = {estimate:.2f}, if heads succeeded independently"
+    handle = Line2D([], [], color=_FAILED, marker="D", linestyle="", markersize=7, label=label)
     axes.legend(handles=[handle], loc="upper center", bbox_to_anchor=(0.5, -0.27), frameon=False)
     tidy(axes)
     axes.grid(axis="y", visible=False)

@@ -1,4 +1,4 @@
-"""Tables of counts as heat maps: which words stand together, and what they translate to (Figures 1, 4, 5 and 8)."""
+"""Tables of counts as heat maps: which words occur together, and what they translate to (Figures 1, 4, 5 and 8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def draw_text_counts(counts: Counts, caption: str) -> Drawing:
     fonts, missing = _fonts_for("".join([*counts.source, *counts.target, caption]))
     settings = figure_settings(fonts, SIZE, outlines=not missing)
     panels = {
-        "how often they stand together, C": counts.table,
+        "how often they occur together, C": counts.table,
         "translation table, C over the sum of its row": counts.translation,
     }
     with mpl.rc_context(settings):
@@ -51,9 +51,9 @@ def draw_task_counts(toys: Sequence[Copy], caption: str) -> Drawing:
         for axes, toy in zip(figure.subplots(1, len(toys), squeeze=False)[0], toys, strict=True):
             if toy.counts is not None:
                 _draw(figure, axes, toy.counts, TITLES[toy.task])
-                axes.set_xlabel("word of the target")
-                axes.set_ylabel("word of the source")
-        note = "Scales differ and begin at 0: a flat table is of one colour."
+                axes.set_xlabel("target word")
+                axes.set_ylabel("source word")
+        note = "Scales differ and begin at 0: a flat table has one colour."
         return finished(figure, caption, settings, note=note)
 
 

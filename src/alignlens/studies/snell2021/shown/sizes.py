@@ -29,8 +29,8 @@ def sizes_table(lines: Sequence[SizeLine]) -> Table:
         rows.append(row)
     notes = [
         "Lengths are medians: words of classified texts, pieces of translated ones, without BEGIN and END.",
-        "Print has the same vocabulary for AG News and 20 NG; the printed number of parameters of 20 NG is that of a "
-        "vocabulary of 12,488.",
+        "The paper has the same vocabulary for AG News and 20 NG; the printed number of parameters of 20 NG is that of "
+        "a vocabulary of 12,488.",
     ]
     caption = "Table 9: texts, their median lengths, and vocabularies (numbers)"
     return Table("snell2021-9", caption, tuple(header), rows, notes, labels=3)

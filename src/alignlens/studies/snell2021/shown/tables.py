@@ -34,19 +34,19 @@ def agreement_table(shown: AgreementTable, intervals: Sequence[str]) -> Table:
 
 def _rows(line: AgreementLine, layout: Layout, with_print: bool) -> list[list[Cell]]:
     digits, source = layout.digits, filter_of("agreement", task=str(line.task), split=f"{layout.split}*")
-    name, made = Cell(line.printed or str(line.task)), []
+    name, shown = Cell(line.printed or str(line.task)), []
     if with_print:
-        made.append([name, Cell("print"), *(_printed(cell, digits) for cell in line.cells)])
+        shown.append([name, Cell("print"), *(_printed(cell, digits) for cell in line.cells)])
     if line.task is None:
-        return made
+        return shown
     ours = f"ours ({line.task})" if line.printed and line.printed != line.task else "ours"
-    made.append([name, Cell(ours), *(replace(_ours(cell, digits), source=(source,)) for cell in line.cells)])
+    shown.append([name, Cell(ours), *(replace(_ours(cell, digits), source=(source,)) for cell in line.cells)])
     if any(not math.isnan(cell.ours.low) for cell in line.cells):
-        made.append([name, Cell("interval", muted=True), *(interval(cell.ours, digits) for cell in line.cells)])
+        shown.append([name, Cell("interval", muted=True), *(interval(cell.ours, digits) for cell in line.cells)])
     if line.printed:
         apart = (difference(cell.difference, digits, strong=cell.agrees) for cell in line.cells)
-        made.append([name, Cell("ours − print", muted=True), *apart])
-    return made
+        shown.append([name, Cell("ours − print", muted=True), *apart])
+    return shown
 
 
 def _printed(cell: AgreementCell, digits: int) -> Cell:
@@ -58,16 +58,16 @@ def _printed(cell: AgreementCell, digits: int) -> Cell:
 def _ours(cell: AgreementCell, digits: int) -> Cell:
     if not cell.ours.known:
         return Cell(cell.ours.reason or "–", muted=True)
-    told = [f"at update {int(cell.at):,}" if cell.at.isdecimal() else cell.at] if cell.at else []
+    details = [f"at update {int(cell.at):,}" if cell.at.isdecimal() else cell.at] if cell.at else []
     if math.isfinite(cell.distinct):
-        told.append(f"{cell.distinct:.1f} different values in a row")
-    # A probe with one value agrees with everything, which is no agreement.
+        details.append(f"{cell.distinct:.1f} different values in a row")
+    # A probe with a single value agrees with everything, which means nothing.
     collapsed = cell.distinct < LEAST_DISTINCT
     return Cell(
         f"{cell.ours.mean:.{digits}f}{'*' * cell.starred}{'!' * collapsed}",
         cell.ours.mean,
         muted=collapsed,
-        detail=", ".join(told),
+        detail=", ".join(details),
     )
 
 
@@ -80,22 +80,22 @@ def _notes(shown: AgreementTable, intervals: Sequence[str]) -> list[str]:
             "the printed task; Table 9 has both."
         )
     if not any(line.task for line in shown.lines):
-        notes.append("Nothing of this table was measured here: all numbers are printed ones.")
+        notes.append("Nothing in this table was measured here: all numbers are printed ones.")
     if any(column.quantity in ORDERS for column in columns) and layout.kind != KENDALL:
         notes.append(
             "A is not symmetric. As released: u is the proxy (or the regression) and v the uniform probe, which is the "
             "order of the released code and of the printed numbers. As defined: the other way round, as the text "
-            "writes it; print has no numbers for it."
+            "writes it; the paper has no numbers for it."
         )
     if any(column.what == REACHED for column in columns):
         by = "BLEU" if layout.measure != ACCURACY else "accuracy"
         notes.append(
-            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk stands where "
-            "none does, and the number is ξ*, the best of run A. ξ has no interval; it depends on the checkpoints kept."
+            f"ξ: {by} of a second run at the first checkpoint that agrees more with run A; an asterisk marks "
+            "that none does; the number is then ξ*, the best of run A. ξ has no interval and depends on checkpoints."
         )
-    notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the text it is measured on.")
+    notes.append("An agreement is the maximum over the checkpoints of the probe's run, on the same text.")
     if any(cell.distinct < LEAST_DISTINCT for line in shown.lines for cell in line.cells):
-        notes.append("! The probe has one value in most rows, so that it agrees with everything.")
+        notes.append("! The probe has a single value in most rows, so it agrees with everything.")
     if intervals:
         notes.append(f"Interval: {'; '.join(intervals)}.")
     return notes

@@ -53,8 +53,8 @@ def draw_second_run(agreement: Agreement, caption: str) -> Drawing | None:
                 colour = line_of(place).get_color()
                 dashes = line_of(place).get_linestyle()
                 panels[0].axhline(row.value, color=colour, linestyle=dashes, linewidth=1.3)
-                told = f"{Column('A', quantity).heading()} {row.value:.1f}"
-                handles.append(_level(place, told))
+                label = f"{Column('A', quantity).heading()} {row.value:.1f}"
+                handles.append(_level(place, label))
         panels[0].set_title("agreement with run A (%)", loc="left", fontweight="bold")
         panels[0].set_ylim(0, None)
         for axes, name in zip(panels[1:], performances, strict=True):

@@ -60,7 +60,7 @@ class Figure:
 def figures(evidence: Evidence, dataset: str, alpha: float) -> Iterator[Figure]:
     """Yields the figures of a dataset for which there are numbers."""
     shown = _Shown(evidence, dataset, alpha)
-    for name, told, panels in (
+    for name, subject, panels in (
         ("1", "what the source contributes, and which part of it", shown.one_model((SOURCE, INFLUENCE))),
         ("2", "how far contributions are spread", shown.one_model((SOURCE_ENTROPY, TARGET_ENTROPY))),
         ("3", "reference, own and random prefixes", shown.prefixes()),
@@ -82,7 +82,7 @@ def figures(evidence: Evidence, dataset: str, alpha: float) -> Iterator[Figure]:
             yield Figure(
                 f"figure{name}-{dataset}-alpha{alpha:g}",
                 label,
-                f"{number}, {dataset}, alpha {alpha:g}: {told}",
+                f"{number}, {dataset}, alpha {alpha:g}: {subject}",
                 panels,
             )
 
@@ -98,25 +98,25 @@ class _Shown:
         return [] if base is None else [self._panel(quantity, {"": base}) for quantity in quantities]
 
     def prefixes(self) -> list[Panel]:
-        found = {told: base for name, told in _PREFIXES.items() if (base := self._base(name)) is not None}
-        if len(found) < 2:
+        lines = {label: base for name, label in _PREFIXES.items() if (base := self._base(name)) is not None}
+        if len(lines) < 2:
             return []
-        return [self._panel(quantity, found) for quantity in (SOURCE, SOURCE_ENTROPY)]
+        return [self._panel(quantity, lines) for quantity in (SOURCE, SOURCE_ENTROPY)]
 
     def objectives(self, prefix: str) -> list[Panel]:
-        found = {}
-        for name, told in _MODELS.items():
+        lines = {}
+        for name, label in _MODELS.items():
             model = name or self._evidence.base.get(self._dataset, "")
             curves = self._evidence.curves.get(Key(self._dataset, model, prefix, self._alpha))
             if curves is not None:
-                found[told] = curves
-        if len(found) < 2:
+                lines[label] = curves
+        if len(lines) < 2:
             return []
-        return [self._panel(quantity, found) for quantity in (SOURCE, SOURCE_ENTROPY)]
+        return [self._panel(quantity, lines) for quantity in (SOURCE, SOURCE_ENTROPY)]
 
     def amounts(self, quantities: Sequence[str]) -> list[Panel]:
-        found = {f"{pairs:,} pairs": curves for pairs, curves in self._amounts().items()}
-        return [self._panel(quantity, found) for quantity in quantities] if len(found) > 1 else []
+        lines = {f"{pairs:,} pairs": curves for pairs, curves in self._amounts().items()}
+        return [self._panel(quantity, lines) for quantity in quantities] if len(lines) > 1 else []
 
     def timeline(self) -> list[Panel]:
         snapshots = self._snapshots()
@@ -131,11 +131,11 @@ class _Shown:
         return panels
 
     def snapshots(self) -> list[Panel]:
-        found = {f"{each.update:,} updates": each for each in self._snapshots()}
-        if len(found) < 2:
+        lines = {f"{each.update:,} updates": each for each in self._snapshots()}
+        if len(lines) < 2:
             return []
         return [
-            Panel(quantity, _TARGET, [_plain(label, each.curves, quantity) for label, each in found.items()])
+            Panel(quantity, _TARGET, [_plain(label, each.curves, quantity) for label, each in lines.items()])
             for quantity in (SOURCE, SOURCE_ENTROPY)
         ]
 
@@ -148,10 +148,10 @@ class _Shown:
         return [Panel("accuracy", _TARGET, right)] if len(right) > 1 else []
 
     def influence(self) -> list[Panel]:
-        found = self._snapshots()
-        if len(found) < 2:
+        snapshots = self._snapshots()
+        if len(snapshots) < 2:
             return []
-        lines = [_plain(f"{each.update:,} updates", each.curves, INFLUENCE) for each in found]
+        lines = [_plain(f"{each.update:,} updates", each.curves, INFLUENCE) for each in snapshots]
         return [Panel(INFLUENCE, _SOURCE, lines, level=1.0)]
 
     def parts(self) -> list[Panel]:
@@ -168,8 +168,8 @@ class _Shown:
         return self._evidence.amounts(self._dataset, self._alpha)
 
     def _snapshots(self) -> list[Snapshot]:
-        found = self._evidence.timelines.get((self._dataset, self._alpha), [])
-        return [each for each in found if each.update is not None]
+        timeline = self._evidence.timelines.get((self._dataset, self._alpha), [])
+        return [each for each in timeline if each.update is not None]
 
     def _panel(self, quantity: str, curves: dict[str, Curves]) -> Panel:
         lines = [self._of(each, quantity, label) for label, each in curves.items()]

@@ -46,8 +46,11 @@ def loss_table(records: Sequence[Mapping[str, Any]]) -> Table:
         key = tuple(record[name] for name in ("dataset", "model", "prefix", "method"))
         groups.setdefault(key, {})[record["layer"]] = record["lost_percent"]
     rows = [
-        [*map(Cell, key), *(Cell(f"{found[kind]:.2f}", found[kind]) if kind in found else Cell("–") for kind in kinds)]
-        for key, found in groups.items()
+        [
+            *map(Cell, key),
+            *(Cell(f"{by_kind[kind]:.2f}", by_kind[kind]) if kind in by_kind else Cell("–") for kind in kinds),
+        ]
+        for key, by_kind in groups.items()
     ]
     notes = ["Before rescaling, in percent of the relevance that arrives there; rescaling gives it back."]
     header = ("dataset", "model", "prefix", "method", *kinds)

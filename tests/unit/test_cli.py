@@ -232,7 +232,9 @@ def test_plan_tells_what_would_run_and_what_is_wrong(
 
 def test_doctor_finds_this_machine_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--results", str(tmp_path), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert not printed.err
     states = {check["what"]: check["state"] for check in report["checks"]}
     assert report["ok"]
     assert {"Python", "torch", "aligner ibm4", "MLflow store", "disk", "Slurm"} <= set(states)

@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 
 _log = logging.getLogger("attribution")
+#: Endings of built files, and the instruction sets that they use.
+LEVELS = {"_avx512": "AVX-512", "_avx2": "AVX2", "": "any processor"}
 
 
 @cache
@@ -39,3 +41,9 @@ def levels() -> tuple[str, ...]:
     best = torch.backends.cpu.get_cpu_capability()
     known = {"AVX512": ("_avx512", "_avx2", ""), "AVX2": ("_avx2", "")}
     return known.get(best, ("",))
+
+
+def level_of(library: ctypes.CDLL) -> str:
+    """Returns the name of the instruction set that a library was built for."""
+    stem = Path(library._name).name.partition(".")[0]
+    return LEVELS[stem.removeprefix("_kernels")]

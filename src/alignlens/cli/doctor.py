@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import shutil
@@ -51,6 +52,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints every check as it is made; returns 2 if one failed."""
+    logging.disable(logging.INFO)  # what the steps tell of three sentence pairs is of no interest
+    try:
+        return _report(args)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _report(args: argparse.Namespace) -> int:
     checks = []
     for check in _checks(args.results):
         checks.append(check)
@@ -105,12 +114,13 @@ def _torch() -> Check:
 
 def _compiled() -> Check:
     from alignlens.attribution.gradients.compiled import library
+    from alignlens.attribution.native import level_of
 
     what, compiled = "compiled steps of attribution", library()
     if compiled is None:
         advice = "Without them, attribution of Transformers takes longer. Run make install where there is a C compiler."
         return Check(what, "missing", "not built, or not for this machine", advice)
-    return Check(what, "ok", Path(compiled._name).name.partition(".")[0])
+    return Check(what, "ok", f"for {level_of(compiled)}")
 
 
 def _extras() -> Iterator[Check]:

@@ -358,6 +358,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=2000, help="padded tokens of a batch")
     parser.add_argument("--sentences", type=int, default=32, help="decoded at once")
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
+    parser.add_argument("--own-dropout", action="store_true", help="only where our settings have it; without the peers")
     parser.add_argument("--only", choices=("training", "decoding", "calibration"))
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
@@ -368,6 +369,10 @@ def main() -> None:
         other = with_dropout(OTHERS[args.architecture](settings.dim), args.dropout)
         print(f"{args.architecture}: {other}, {vocab} pieces; {args.threads} thread(s), torch {torch.__version__}")
         tell_training([Ours(other, vocab, args.architecture)], data, args)
+        return
+    if args.own_dropout:
+        print(f"{args.size}, dropout as in our settings; {args.threads} thread(s), torch {torch.__version__}")
+        tell_training([Ours(settings, vocab)], data, args)
         return
     settings = with_dropout(settings, args.dropout)
     print(f"{args.size}: {settings.encoder_layers}+{settings.decoder_layers} layers, width {settings.dim},", end=" ")

@@ -2,10 +2,12 @@
 
 All three have the same sizes, the same weights (checked: the same probabilities), the same batches and the same
 threads, and take turns in one run; what is reported is the median over rounds of the ratio of their times. So is what
-calibrated attention and its mask game, which reads every target twice, cost beside the plain Transformer.
+calibrated attention and its mask game, which reads every target twice, cost beside the plain Transformer. LSTM and
+FConv have no peers here: of them, the share of the rate of matrix products and the profile are told.
 
 python benchmarks/training.py [--size demo] [--threads 1] [--rounds 7] [--profile]
                               [--only training|decoding|calibration]
+python benchmarks/training.py --architecture lstm|fconv [--profile]
 
 Joey NMT takes part where it is installed (pip install joeynmt==2.3.0).
 """
@@ -15,9 +17,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from statistics import median
+from typing import cast
 
 import numpy as np
 import torch
@@ -29,17 +32,23 @@ from alignlens.corpora.symbols import BEGIN_ID, END_ID, PADDING_ID
 from alignlens.decoding.beam import beam_search
 from alignlens.decoding.sentences import SentencesInMemory
 from alignlens.decoding.settings import BeamSettings
-from alignlens.models.calibrated import Calibrated
-from alignlens.models.settings import CalibratedSettings, ModelSpec, TransformerSettings
-from alignlens.models.transformer import Transformer
+from alignlens.models.base_settings import ArchitectureSettings
+from alignlens.models.registry import build
+from alignlens.models.settings import CalibratedSettings, FconvSettings, LstmSettings, ModelSpec, TransformerSettings
 from alignlens.training.objectives.contract import Material, Moment
 from alignlens.training.objectives.cross_entropy import smoothed_cross_entropy
 from alignlens.training.objectives.mask_game import MaskGame
 from alignlens.training.objectives.registry import MaskGameOptions
 from alignlens.training.settings import TrainingSettings
+from alignlens.workflow.costs.arithmetic import passes
 
 SMALL = TransformerSettings(dim=256, ffn=1024, heads=4, encoder_layers=3, decoder_layers=3)
 SIZES = {"small": (SMALL, 8000), "demo": (replace(SMALL, dim=64, ffn=256, encoder_layers=2, decoder_layers=2), 800)}
+#: Those of ``ding2019_lstm`` and ``ding2019_fconv`` (config/models.yaml), at the width of the size.
+OTHERS = {
+    "lstm": lambda dim: LstmSettings(dim=dim, hidden=dim),
+    "fconv": lambda dim: FconvSettings(dim=dim, hidden=dim),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +74,12 @@ class Ours:
     """The model and training step of alignlens."""
 
     name = "alignlens"
-    kind: type[Transformer] = Transformer
+    architecture = "transformer"
 
-    def __init__(self, settings: TransformerSettings, vocab: int) -> None:
+    def __init__(self, settings: ArchitectureSettings, vocab: int, architecture: str = "") -> None:
         torch.manual_seed(1)
-        self.model = self.kind(settings, vocab, vocab)
+        self.spec = ModelSpec(architecture or self.architecture, settings, vocab, vocab)
+        self.model = build(self.spec)
         # Control symbols never win, so that decoding with these random weights has no end before its limit.
         torch.nn.init.zeros_(self.model.output.weight.detach()[: PADDING_ID + 1])
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.0, fused=True)
@@ -98,8 +108,7 @@ class Ours:
 class Playing(Ours):
     """A calibrated model and an update of its game, as the training loop makes it: each player by its own loss."""
 
-    name = "calibrated"
-    kind = Calibrated
+    name = architecture = "calibrated"
 
     def __init__(self, settings: CalibratedSettings, vocab: int) -> None:
         super().__init__(settings, vocab)
@@ -143,14 +152,18 @@ def batches(vocab: int, tokens: int, count: int) -> list[Pairs]:
 
 
 def interleaved(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Returns seconds by name and round; each name runs once in every round, and once before the first."""
+    """Returns seconds by name and round; each name runs once in every round, and once before the first.
+
+    Of one thread they are its CPU time, which other work on the machine disturbs little.
+    """
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(rounds + 1):
         for name, work in works.items():
-            started = time.perf_counter()
+            started = clock()
             work()
             if turn:
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append(clock() - started)
     return seconds
 
 
@@ -199,7 +212,7 @@ def compare_calibration(
 
 
 def compare_training(
-    peers: list[Peer | Ours], data: list[Pairs], rounds: int, ours_adds: int, product: Product
+    peers: list[Peer | Ours], data: list[Pairs], rounds: int, ours_adds: float, product: Product
 ) -> None:
     """Prints the rates of a pass over all batches, and how far ours is from the rate of matrix products."""
     # The products take turns with the models: on a busy machine only what ran side by side can be compared.
@@ -233,20 +246,15 @@ def compare_decoding(peers: list[Peer | Ours], data: list[Pairs], sentences: int
             print(f"  (the same tokens as {peer.name}: {(found == expected).float().mean():.0%})")
 
 
-def multiply_adds(settings: TransformerSettings, vocab: int, pairs: Pairs) -> int:
-    """Returns the multiply-adds of a training step's matrix products.
+def multiply_adds(settings: ArchitectureSettings, vocab: int, pairs: Pairs) -> float:
+    """Returns the multiply-adds of a training step's matrix products, padding included.
 
-    Forward, with S and T padded source and target positions, rows of s and t, K labels and width d:
-    encoder layer 4 S d^2 + 2 S s d + 2 S d f; decoder layer 6 T d^2 + 2 S d^2 + 2 T t d + 2 T s d + 2 T d f;
-    output K d V. Backward is twice that: one product for the inputs, one for the weights.
+    Backward takes twice as many as forward: one product for the inputs, one for the weights. Logits are only made where
+    there is a label.
     """
-    d, f = settings.dim, settings.ffn
-    source, target = pairs.source.numel(), pairs.prefix.numel()
-    s, t = pairs.source.shape[1], pairs.prefix.shape[1]
-    encoder = 4 * source * d * d + 2 * source * s * d + 2 * source * d * f
-    decoder = 6 * target * d * d + 2 * source * d * d + 2 * target * (s + t) * d + 2 * target * d * f
-    output = int(pairs.keep.sum()) * d * vocab
-    return 3 * (settings.encoder_layers * encoder + settings.decoder_layers * decoder + output)
+    rows, source = pairs.source.shape
+    forward = passes(settings, vocab, source, pairs.prefix.shape[1])
+    return 3 * (rows * (forward.encoder + forward.decoder) + int(pairs.keep.sum()) * settings.dim * vocab)
 
 
 class Product:
@@ -265,7 +273,13 @@ class Product:
 
 
 GROUPS = {
-    "matrix products": ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm"),
+    "matrix products": ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_"),
+    "recurrent layers, fused": ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward"),
+    "gates": (
+        *("aten::sigmoid", "aten::tanh", "aten::glu", "aten::sigmoid_backward", "aten::tanh_backward"),
+        "aten::glu_backward",
+    ),
+    "norms of weights": ("aten::_weight_norm_interface", "aten::_weight_norm_interface_backward"),
     "dropout (but products)": ("aten::random_", "aten::ge"),
     "softmax of attention": ("aten::_softmax", "aten::_softmax_backward_data", "aten::masked_fill_"),
     "layer norm": ("aten::native_layer_norm", "aten::native_layer_norm_backward"),
@@ -287,11 +301,22 @@ def tell_profile(ours: Ours, data: list[Pairs]) -> None:
     total = sum(own.values())
     print("\nprofile of our training steps")
     for group, names in GROUPS.items():
-        print(f"  {group:<24} {sum(own.pop(name, 0) for name in names) / total:>5.1%}")
+        spent = sum(own.pop(name, 0) for name in names)
+        if spent:
+            print(f"  {group:<24} {spent / total:>5.1%}")
     largest = sorted(own.items(), key=lambda item: -item[1])
     print(f"  {'everything else':<24} {sum(own.values()) / total:>5.1%}   most of it:")
     for name, spent in largest[:8]:
         print(f"    {name:<40} {spent / total:>5.1%}")
+
+
+def with_dropout(settings: ArchitectureSettings, rate: float) -> ArchitectureSettings:
+    """Returns settings with one rate everywhere but between recurrent layers.
+
+    Joey NMT and torch.nn.Transformer know one rate for all places; ours has it there too, for the same work.
+    """
+    places = [field.name for field in fields(settings) if field.name.endswith("dropout") and field.name[:5] != "layer"]
+    return replace(settings, **dict.fromkeys(places, rate))
 
 
 def taking_part(settings: TransformerSettings, vocab: int, data: list[Pairs]) -> Iterator[Peer | Ours]:
@@ -313,33 +338,48 @@ def taking_part(settings: TransformerSettings, vocab: int, data: list[Pairs]) ->
         yield peer
 
 
+def tell_training(peers: list[Peer | Ours], data: list[Pairs], args: argparse.Namespace) -> None:
+    """Prints rates of training, the first of the peers being ours, and its profile if that is wanted."""
+    ours = cast("Ours", peers[0])
+    spec = ours.spec
+    adds = sum(multiply_adds(spec.settings, spec.target_vocab, pairs) for pairs in data)
+    compare_training(peers, data, args.rounds, adds, Product())
+    if args.profile:
+        tell_profile(ours, data)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--architecture", choices=("transformer", *OTHERS), default="transformer")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batches", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=2000, help="padded tokens of a batch")
     parser.add_argument("--sentences", type=int, default=32, help="decoded at once")
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
+    parser.add_argument("--own-dropout", action="store_true", help="only where our settings have it; without the peers")
     parser.add_argument("--only", choices=("training", "decoding", "calibration"))
     parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     settings, vocab = SIZES[args.size]
-    # Joey NMT and torch.nn.Transformer know one rate for all places; ours has it there too, for the same work.
-    places = ("dropout", "attention_dropout", "activation_dropout")
-    settings = replace(settings, **dict.fromkeys(places, args.dropout))
     data = batches(vocab, args.tokens, args.batches)
+    if args.architecture in OTHERS:
+        other = with_dropout(OTHERS[args.architecture](settings.dim), args.dropout)
+        print(f"{args.architecture}: {other}, {vocab} pieces; {args.threads} thread(s), torch {torch.__version__}")
+        tell_training([Ours(other, vocab, args.architecture)], data, args)
+        return
+    if args.own_dropout:
+        print(f"{args.size}, dropout as in our settings; {args.threads} thread(s), torch {torch.__version__}")
+        tell_training([Ours(settings, vocab)], data, args)
+        return
+    settings = with_dropout(settings, args.dropout)
     print(f"{args.size}: {settings.encoder_layers}+{settings.decoder_layers} layers, width {settings.dim},", end=" ")
     print(f"feed-forward {settings.ffn}, {vocab} pieces, dropout {args.dropout};", end=" ")
     print(f"{args.threads} thread(s), torch {torch.__version__}")
     if args.only in (None, "training"):
-        peers = list(taking_part(settings, vocab, data))
-        adds = sum(multiply_adds(settings, vocab, pairs) for pairs in data)
-        compare_training(peers, data, args.rounds, adds, Product())
-        if args.profile:
-            tell_profile(peers[0], data)
+        tell_training(list(taking_part(settings, vocab, data)), data, args)
     if args.only in (None, "decoding"):
         compare_decoding(list(taking_part(settings, vocab, data)), data, args.sentences, args.rounds)
     if args.only in (None, "calibration"):

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from alignlens.attribution.room import room
+
 if TYPE_CHECKING:
     from alignlens.models.contract import Seq2Seq
 
@@ -29,7 +31,7 @@ class Outputs:
 
 def states_at_once(model: Seq2Seq) -> int:
     """Returns for how many states the probabilities of the vocabulary should exist at the same time."""
-    return max(64, _PROBABILITIES_AT_ONCE // model.output.out_features)
+    return max(64, room(_PROBABILITIES_AT_ONCE, model.output.weight) // model.output.out_features)
 
 
 def outputs_of(model: Seq2Seq, states: Tensor, labels: Tensor, wanted: Tensor, runner_up: bool) -> Outputs:

@@ -60,8 +60,9 @@ class Sweep:
         kinds = list(dict.fromkeys(self._kinds.values()))
         self._own = _with(OwnPasses, kinds)
         self._shared = _SharedPasses(model, kinds, masks) if len(self._own) < len(kinds) else None
-        #: Whether a few sentences are enough work for a job.
-        self.is_long = any(isinstance(kind.passes, (GradientPasses, OwnPasses)) for kind in kinds)
+        #: Whether a few sentences are enough work for a job. A GPU has room for many.
+        on_a_processor = next(model.parameters()).device.type == "cpu"
+        self.is_long = on_a_processor and any(isinstance(kind.passes, (GradientPasses, OwnPasses)) for kind in kinds)
 
     def run(self, sentences: PaddedSentences, rows: int, statistics: Statistics) -> dict[Method, list[Tensor]]:
         """Returns the scores of every method, on at most ``rows`` rows at a time.

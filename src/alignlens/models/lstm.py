@@ -234,7 +234,7 @@ class Lstm(Seq2Seq):
         """
         layers = self.settings.encoder_layers
         by_layer = final.view(layers, len(final) // layers, *final.shape[1:]).mean(1).transpose(0, 1)
-        return by_layer[:, self.initial_layers()]
+        return torch.stack([by_layer[:, layer] for layer in self.initial_layers()], 1)
 
     def initial_layers(self) -> list[int]:
         """Returns for every decoder layer the encoder layer whose last states it starts from."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
+from alignlens.attribution.room import room
 from alignlens.models.contract import Attention
 from alignlens.models.fconv import DecoderLayer, Fconv, windows
 
@@ -108,7 +109,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         """Yields the gradients of one target position of at most ``_ROWS`` rows at a time."""
         for position in range(wanted.shape[1]):
             rows = wanted[:, position].nonzero()[:, 0]
-            for some in torch.split(rows, _ROWS) if len(rows) else ():
+            for some in torch.split(rows, room(_ROWS, rows)) if len(rows) else ():
                 selection = None if len(some) == len(wanted) else some
                 d_state = _rows(cotangents[:, position], selection)
                 d_memory, d_values = self._decoder_backward(forward, d_state, position, selection)

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
-from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, run_over, take
+from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, in_place, run_over, take
+from alignlens.attribution.room import room
 from alignlens.models.contract import Attention
 from alignlens.models.lstm import Lstm
 from alignlens.models.recurrent import layers_of
@@ -152,7 +153,7 @@ class LstmGradients(SourceGradients[LstmForward]):
         start = 0
         while start < len(order):
             slots = int(counts[order[start]])
-            rows = order[start : start + max(1, _PAIRS // slots)]
+            rows = order[start : start + max(1, room(_PAIRS, wanted) // slots)]
             start += len(rows)
             places = torch.arange(wanted.shape[1], device=wanted.device).where(wanted[rows], -1)
             yield self._block(forward, cotangents, rows, places.sort(1, descending=True).values[:, :slots].t())
@@ -161,8 +162,8 @@ class LstmGradients(SourceGradients[LstmForward]):
         """Returns a block with what it needs of the forward pass."""
         model, flat, last_of_slot = self._model, positions.flatten(), positions.amax(1)
         count = int(last_of_slot[0]) + 1
-        places = torch.arange(count, device=flat.device)
-        states, memory = take(forward.states, rows)[:, :count], take(forward.memory, rows)
+        places, some = torch.arange(count, device=flat.device), in_place(rows)
+        states, memory = take(forward.states, some)[:, :count], take(forward.memory, some)
         return _Block(
             rows,
             positions,
@@ -170,13 +171,13 @@ class LstmGradients(SourceGradients[LstmForward]):
             starts=[(flat == place).nonzero()[:, 0] for place in range(count)],
             cotangents=cotangents[rows, positions.clamp(min=0)].flatten(0, 1),
             join_slopes=model.slopes(states),
-            weights=take(forward.cross[0].weights, rows)[:, 0, :count],
+            weights=take(forward.cross[0].weights, some)[:, 0, :count],
             keys=model.keys(memory)[0],
             contributions=model.from_context(memory),
-            queries=take(forward.queries, rows)[:, :count],
-            lengths=take(forward.lengths, rows),
-            encoder=[steps.slopes(rows) for steps in forward.encoder],
-            decoder=[steps.slopes(rows, count) for steps in forward.decoder],
+            queries=take(forward.queries, some)[:, :count],
+            lengths=take(forward.lengths, some),
+            encoder=[steps.slopes(some) for steps in forward.encoder],
+            decoder=[steps.slopes(some, count) for steps in forward.decoder],
         )
 
     def _decoder_backward(self, block: _Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:

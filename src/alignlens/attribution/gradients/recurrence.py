@@ -57,7 +57,7 @@ class Steps:
             cell.mul_(self.real[place])
         return hidden
 
-    def slopes(self, rows: Tensor, stop: int | None = None) -> Tensor:
+    def slopes(self, rows: Tensor | slice, stop: int | None = None) -> Tensor:
         """Returns (position, 6, row, hidden) of some rows at positions before ``stop``."""
         gates, visible, before = (take(x[:stop], rows, 1) for x in (self.gates, self.visible, self.cell_before))
         admit, keep, content, show = gates.chunk(4, -1)
@@ -96,9 +96,15 @@ def attend(recurrent: Tensor, keys: Tensor, offsets: Tensor, contributions: Tens
     return torch.bmm(weights, contributions), weights
 
 
-def take(tensor: Tensor, rows: Tensor, axis: int = 0) -> Tensor:
-    """Returns the given rows; without a copy where they follow each other."""
+def in_place(rows: Tensor) -> Tensor | slice:
+    """Returns rows that follow each other as a slice. A GPU has to be waited for to know: do it once."""
     first = int(rows[0])
-    if torch.equal(rows, torch.arange(first, first + len(rows), device=rows.device)):
-        return tensor.narrow(axis, first, len(rows))
+    follow = torch.equal(rows, torch.arange(first, first + len(rows), device=rows.device))
+    return slice(first, first + len(rows)) if follow else rows
+
+
+def take(tensor: Tensor, rows: Tensor | slice, axis: int = 0) -> Tensor:
+    """Returns the given rows; those of a slice without a copy."""
+    if isinstance(rows, slice):
+        return tensor.narrow(axis, rows.start, rows.stop - rows.start)
     return tensor.index_select(axis, rows)

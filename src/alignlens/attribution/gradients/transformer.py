@@ -36,6 +36,7 @@ from alignlens.attribution.gradients.transformer_layers import (
     own_forward,
     own_spread,
 )
+from alignlens.attribution.room import room
 from alignlens.models.transformer import DecoderLayer, EncoderLayer, Transformer
 
 _NUMBERS = 2**18  # of a gradient tensor: what a processor's own cache holds
@@ -128,7 +129,7 @@ class TransformerGradients(SourceGradients[TransformerForward]):
         most = max(_FEWEST_STARTS, _WIDTH_OF_STARTS // dim)
         numbers = torch.arange(len(wanted), device=wanted.device)
         top = self._top_backward(forward, cotangents)
-        for rows, places in _groups(wanted, max(1, _NUMBERS // (most * source * dim))):
+        for rows, places in _groups(wanted, max(1, room(_NUMBERS, wanted) // (most * source * dim))):
             kept, its_top = cut((forward, top), rows) if len(numbers[rows]) < len(numbers) else (forward, top)
             for number, starts in enumerate(torch.split(places, most)):
                 positions = starts.where(wanted[rows][:, starts], -1)

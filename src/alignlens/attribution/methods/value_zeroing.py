@@ -59,7 +59,7 @@ def _distances(inputs: Inputs, layer: DecoderLayer, attention: Attention) -> Ten
     rows, source = inputs.source_mask.shape
     whole = functional.normalize(layer.finish(stream, output), dim=-1)[:, None]
     parts = []
-    for some in torch.split(torch.arange(source), max(1, inputs.most_rows // rows)):
+    for some in torch.split(torch.arange(source, device=output.device), max(1, inputs.most_rows // rows)):
         left = output[:, None] - weights[:, some] @ vectors[:, some]  # (row, some, target, dim)
         states = functional.normalize(layer.finish(stream[:, None], left), dim=-1)
         # Of vectors of length one; a small distance would be lost in the difference of one and a cosine.

@@ -169,7 +169,7 @@ class _SharedPasses:
             scores = read_masks(self._masks, inputs, forward.cross)
         return {
             **scores,
-            **read_attention(self._attention, inputs, forward, self._passes),
+            **read_attention(self._attention, inputs, forward),
             **{kind: passes.score(inputs, forward, kind.values) for kind, passes in self._forward},
             **self.backward.scores(inputs, forward),
         }

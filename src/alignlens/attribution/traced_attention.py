@@ -14,11 +14,10 @@ from alignlens.attribution.spec import Contributions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from torch import Tensor
 
-    from alignlens.attribution.gradients.contract import Forward, SourceGradients
+    from alignlens.attribution.gradients.contract import Forward
     from alignlens.attribution.inputs import Inputs
     from alignlens.attribution.passes import Kind
     from alignlens.attribution.spec import TracedAttention, TracedMasks, Values
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def read_attention(
-    kinds: Sequence[tuple[Kind, TracedAttention]], inputs: Inputs, forward: Forward, passes: SourceGradients[Any]
+    kinds: Sequence[tuple[Kind, TracedAttention]], inputs: Inputs, forward: Forward
 ) -> dict[Kind, Contributions]:
     """Returns the scores of every kind; kinds that read the same of a layer share it."""
-    cross = cache(lambda label: _cross(label, inputs, forward, passes))
+    cross = cache(lambda label: _cross(label, inputs, forward))
     of_layer = cache(lambda read, label, head, number: read(cross(label)[number], head))
     scores = {}
     for kind, traced in kinds:
@@ -55,17 +54,19 @@ def _read(inputs: Inputs, count: int, of_layer: Callable[[int], Tensor], values:
     return Contributions(layers.read(count, of_layer, inputs.labels_mask, paper, values["layer"], values["step"]))
 
 
-def _cross(label: str, inputs: Inputs, forward: Forward, passes: SourceGradients[Any]) -> Sequence[Attention]:
+def _cross(label: str, inputs: Inputs, forward: Forward) -> Sequence[Attention]:
     """Returns the attention of every layer; for runner-ups, its weights at each step with the label replaced."""
     if label == "reference":
         return forward.cross
-    others = outputs_of(inputs.model, forward.states, inputs.labels, inputs.labels_mask, runner_up=True).labels
+    model = inputs.model
+    others = outputs_of(model, forward.states, inputs.labels, inputs.labels_mask, runner_up=True).labels
+    memory = model.encode(inputs.vectors, inputs.source_mask)
     steps = []
     for step in range(inputs.labels.shape[1]):
-        prefix = inputs.prefix.clone()
-        if step + 1 < prefix.shape[1]:
-            prefix[:, step + 1] = others[:, step]
-        changed = passes.forward(inputs.vectors, inputs.source_mask, inputs.model.embed_target(prefix))
-        steps.append([layer.weights[:, :, step] for layer in changed.cross])
+        # The step after this one reads the replaced token. Later ones cannot matter here.
+        prefix = inputs.prefix[:, : step + 2].clone()
+        prefix[:, step + 1 :] = others[:, step, None]
+        decoded = model.decode(memory, model.embed_target(prefix), trace=True)
+        steps.append([layer.weights[:, :, step] for layer in decoded.cross])
     weights = [torch.stack(layer, 2) for layer in zip(*steps, strict=True)]
     return [replace(layer, weights=changed) for layer, changed in zip(forward.cross, weights, strict=True)]

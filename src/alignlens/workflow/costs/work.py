@@ -197,8 +197,8 @@ class ModelWork:
         )
         traced = [method for method in sweep if isinstance(method.spec.passes, TracedAttention)]
         if any(method.parameters.get("label") == "runner_up" for method in traced):
-            # Attention to another label: every step is read again with that label before it.
-            amount = amount.plus(Amount(counted.output + target * (counted.encoder + counted.decoder), 0.0))
+            # Attention to another label: every step is decoded again with that label behind it, half of a prefix each.
+            amount = amount.plus(Amount(counted.output + counted.encoder + target / 2 * counted.decoder, 0.0))
         return amount
 
     def _backward(self, method: Method) -> tuple[bool, bool]:

@@ -5,6 +5,7 @@
 */
 
 #include <stddef.h>
+#include <string.h>
 
 #define LANES 8
 #define PANEL (2 * LANES)  /* columns of a right factor that lie together, see pack() */
@@ -143,9 +144,15 @@ static void times_chosen(long rows, long columns, long depth, const float *a, lo
 /* Makes [column / PANEL][row][PANEL] of [row][column], so that a product reads one after another; zeros at the end. */
 void pack(long rows, long columns, const float *from, float *to) {
     for (long column = 0; column < columns; column += PANEL)
-        for (long row = 0; row < rows; row++)
-            for (long place = column; place < column + PANEL; place++)
-                *to++ = place < columns ? from[row * columns + place] : 0.0f;
+        for (long row = 0; row < rows; row++, to += PANEL) {
+            long count = columns - column < PANEL ? columns - column : PANEL;
+            if (count == PANEL) {
+                memcpy(to, from + row * columns + column, PANEL * sizeof *to);
+                continue;
+            }
+            for (long place = 0; place < PANEL; place++)
+                to[place] = place < count ? from[row * columns + column + place] : 0.0f;
+        }
 }
 
 /* Makes [column][width] of [row][columns], rows `step` apart; zeros at the end. */

@@ -9,14 +9,26 @@
 
 #define LANES 8
 #define PANEL (2 * LANES)  /* columns of a right factor that lie together, see pack() */
-#ifdef __AVX512F__
-#define WIDE PANEL
-#define TALLEST 12 /* rows of a product whose sums are in registers together */
-#define DOT_ROWS 6 /* and rows and columns of a table of dot products */
+#if defined(__AVX512F__)
+#define WIDE PANEL         /* numbers of a vector that products are made of, and of one for the last columns */
+#define SLIM LANES
+#define TALLEST 12         /* rows of a product whose sums are in registers together */
+#define DOT_ROWS 6         /* and rows and columns of a table of dot products */
 #define DOT_COLUMNS 4
-#else
+#elif defined(__AVX2__)
 #define WIDE LANES
+#define SLIM LANES
 #define TALLEST 6
+#define DOT_ROWS 4
+#define DOT_COLUMNS 3
+#else /* vectors of four: longer ones would pass through memory */
+#define WIDE (LANES / 2)
+#define SLIM WIDE
+#ifdef __aarch64__
+#define TALLEST 6
+#else
+#define TALLEST 2
+#endif
 #define DOT_ROWS 4
 #define DOT_COLUMNS 3
 #endif
@@ -25,6 +37,7 @@
 
 typedef float lane __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef float slim __attribute__((vector_size(4 * SLIM), aligned(4), may_alias));
 typedef float half __attribute__((vector_size(2 * LANES)));
 typedef int order __attribute__((vector_size(2 * LANES)));
 
@@ -36,12 +49,18 @@ INLINE float total(lane x) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-INLINE lane narrowed(wide x) {
-#ifdef __AVX512F__
-    union { wide whole; lane parts[2]; } both = {x};
-    return both.parts[0] + both.parts[1];
+INLINE half folded(wide x) {
+#if WIDE == PANEL
+    union { wide whole; lane parts[2]; } wider = {x};
+    lane sums = wider.parts[0] + wider.parts[1];
 #else
-    return x;
+    wide sums = x;
+#endif
+#if WIDE == LANES / 2
+    return sums;
+#else
+    union { lane whole; half parts[2]; } both = {sums};
+    return both.parts[0] + both.parts[1];
 #endif
 }
 
@@ -52,12 +71,8 @@ INLINE lane narrowed(wide x) {
 #endif
 
 /* The totals of four vectors, in less than half of the steps that each alone would take. */
-INLINE half totals(lane a, lane b, lane c, lane d) {
-    union { lane whole; half halves[2]; } all[] = {{a}, {b}, {c}, {d}};
-    half sums[4];
-    for (int i = 0; i < 4; i++) sums[i] = all[i].halves[0] + all[i].halves[1];
-    half ab = MIXED(sums[0], sums[1], 0, 4, 1, 5) + MIXED(sums[0], sums[1], 2, 6, 3, 7);
-    half cd = MIXED(sums[2], sums[3], 0, 4, 1, 5) + MIXED(sums[2], sums[3], 2, 6, 3, 7);
+INLINE half totals(half a, half b, half c, half d) {
+    half ab = MIXED(a, b, 0, 4, 1, 5) + MIXED(a, b, 2, 6, 3, 7), cd = MIXED(c, d, 0, 4, 1, 5) + MIXED(c, d, 2, 6, 3, 7);
     return MIXED(ab, cd, 0, 1, 4, 5) + MIXED(ab, cd, 2, 3, 6, 7);
 }
 
@@ -69,18 +84,18 @@ INLINE half totals(lane a, lane b, lane c, lane d) {
         enum { count = sizeof(vector) / sizeof(float) };                                                               \
         vector sums[TALLEST][vectors];                                                                                 \
         _Pragma("GCC unroll 12") for (int m = 0; m < height; m++)                                                      \
-            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) sums[m][v] = (vector){0};                        \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sums[m][v] = (vector){0};                        \
         for (long k = 0; k < depth; k++) {                                                                             \
             const float *right = b + (indexed ? index[k] : k) * b_step, *left = a + k * a_step;                        \
             vector these[vectors];                                                                                     \
-            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) these[v] = *(const vector *)(right + v * count); \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) these[v] = *(const vector *)(right + v * count); \
             _Pragma("GCC unroll 12") for (int m = 0; m < height; m++) {                                                \
                 float x = left[m * a_row];                                                                             \
-                _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) sums[m][v] += these[v] * x;                  \
+                _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) sums[m][v] += these[v] * x;                  \
             }                                                                                                          \
         }                                                                                                              \
         _Pragma("GCC unroll 12") for (int m = 0; m < height; m++)                                                      \
-            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) {                                                \
+            _Pragma("GCC unroll 4") for (int v = 0; v < vectors; v++) {                                                \
                 vector *at = (vector *)(c + m * c_row + v * count);                                                    \
                 if (add) sums[m][v] += *at;                                                                            \
                 *at = sums[m][v];                                                                                      \
@@ -88,7 +103,7 @@ INLINE half totals(lane a, lane b, lane c, lane d) {
     }
 
 TILE(tile_of_panel, wide, PANEL / WIDE)
-TILE(tile_of_lane, lane, 1)
+TILE(tile_of_lane, slim, LANES / SLIM)
 
 INLINE void tall_tile(long height, const int whole, const int indexed, long depth, const float *a, long a_row,
                       long a_step, const float *b, long b_step, const int *index, float *c, long c_row, int add) {
@@ -100,7 +115,10 @@ INLINE void tall_tile(long height, const int whole, const int indexed, long dept
         else                                                                                         \
             tile_of_lane(m, indexed, depth, a, a_row, a_step, b, b_step, index, c, c_row, add);      \
         break;
-        HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
+        HEIGHT(1) HEIGHT(2)
+#if TALLEST > 2
+        HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
+#endif
 #if TALLEST > 6
         HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10) HEIGHT(11) HEIGHT(12)
 #endif
@@ -184,7 +202,7 @@ INLINE void dot_tile(const int height, const int width, long parts, long depth, 
         }
 #pragma GCC unroll 6
     for (int m = 0; m < height; m++) {
-        half found = totals(narrowed(sums[m][0]), narrowed(sums[m][1]), narrowed(sums[m][2]), narrowed(sums[m][3]));
+        half found = totals(folded(sums[m][0]), folded(sums[m][1]), folded(sums[m][2]), folded(sums[m][3]));
 #pragma GCC unroll 4
         for (int u = 0; u < width; u++) {
 #ifdef __AVX512F__

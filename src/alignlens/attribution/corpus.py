@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 _WINDOW = 4096  # sentences that are sorted by length together
 PORTION = 64  # sentences of like length that are computed together
-# Sentences that are enough work for a job, if there is more to do than forward passes; with several copies of each it is
-# their number that counts. More sentences would have more padding.
+# Sentences that are enough work for a job, if there is more to do than forward passes. With several copies of each,
+# their number counts. More sentences would have more padding.
 _LONG, _LONG_COPIES = 8, 30
 _FEWEST_TOKENS = 64
 

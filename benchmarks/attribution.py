@@ -33,13 +33,13 @@ import numpy as np
 import torch
 from captum.attr import InputXGradient, NoiseTunnel, Saliency
 from machine import processor
+from steps import tell_steps
 from torch import Tensor
 
 from alignlens.alignment.extraction import extract
 from alignlens.alignment.gold import read_gold
 from alignlens.alignment.links import Alignment
 from alignlens.attribution.corpus import attribute
-from alignlens.attribution.gradients import compiled
 from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.transformer import TransformerGradients
 from alignlens.attribution.noise import unit_noise
@@ -157,11 +157,13 @@ def check_same_numbers(model: Seq2Seq, text: Text) -> None:
 def ratios(title: str, works: dict[str, Callable[[], object]], rounds: int, sentences: int) -> None:
     """Lets the works take turns and prints their times and how often the last fits into the others."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
+    # One thread has CPU time of its own to be measured by, whatever else the machine does.
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     for _ in range(rounds):
         for name, work in works.items():
-            started = time.perf_counter()
+            started = clock()
             work()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(clock() - started)
     *others, last = works
     times_shown = ", ".join(f"{name} {1000 * median(times) / sentences:.1f} ms" for name, times in seconds.items())
     print(f"{title}: {times_shown} per sentence")
@@ -227,13 +229,10 @@ def tell_memory(arguments: argparse.Namespace) -> None:
 
 
 def tell_profile(model: Seq2Seq, text: Text) -> None:
-    """Prints where the time of SmoothGrad goes."""
-    library = compiled.library()
-    for name in compiled.STEPS if library is not None else ():
-        setattr(library, name, _recorded(name, getattr(library, name)))
-    with torch.profiler.profile() as profile:
-        ours(model, text, [SMOOTH], workers=1)  # the profiler sees one thread only
-    print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=18, max_name_column_width=40))
+    """Prints where the time of every method goes, on one thread."""
+    for method in (GRAD, SMOOTH):
+        print(method.name, end=", ")
+        tell_steps(partial(ours, model, text, [method], workers=1))
 
 
 def tell_open_units(model: Seq2Seq, text: Text) -> None:
@@ -250,14 +249,6 @@ def tell_open_units(model: Seq2Seq, text: Text) -> None:
         shares.append([float((layer.feed.slopes != 0).float().mean()) for layer in (*kept.encoder, *kept.decoder)])
     layers = np.mean(shares, 0)
     print(f"open feed-forward units: {100 * layers.min():.0f} to {100 * layers.max():.0f} % of a layer")
-
-
-def _recorded(name: str, step: Callable[..., object]) -> Callable[..., object]:
-    def run(*arguments: object) -> object:
-        with torch.profiler.record_function(f"compiled: {name}"):
-            return step(*arguments)
-
-    return run
 
 
 def random_text(vocabulary: int, sentences: int, length: float = 12.0) -> Text:

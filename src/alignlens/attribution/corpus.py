@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 _WINDOW = 4096  # sentences that are sorted by length together
 PORTION = 64  # sentences of like length that are computed together
-_LONG = 8  # sentences that are enough work for a job, if there is more to do than forward passes
+# Sentences that are enough work for a job, if there is more to do than forward passes. With several copies of each,
+# their number counts. More sentences would have more padding.
+_LONG, _LONG_COPIES = 8, 30
 _FEWEST_TOKENS = 64
 
 
@@ -190,7 +192,7 @@ def _batches(
     sources: TokenStore, targets: TokenStore, portion: Numbers, tokens: int, sweep: Sweep
 ) -> Iterator[tuple[Numbers, int]]:
     """Yields sentences whose copies fit the budget, longest targets first, and how many rows fit."""
-    most = _LONG if sweep.is_long else len(portion)
+    most = max(1, min(_LONG, _LONG_COPIES // sweep.copies_at_once)) if sweep.is_long else len(portion)
     lengths = np.maximum(sources.lengths(portion), targets.lengths(portion)) + 2
     start = 0
     while start < len(portion):

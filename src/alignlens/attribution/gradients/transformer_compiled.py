@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from ctypes import CDLL, byref, c_int, c_long, c_void_p
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -43,8 +44,17 @@ class _AttentionWeights:
         self.output, self.to_value = compiled.packed(layer.output.weight), compiled.packed(to_value)
         self.to_key, self.to_query = compiled.packed(to_key), compiled.packed(scaled)
         self.value_rows, self.key_rows, self.query_rows = to_value.contiguous(), to_key.contiguous(), scaled
-        self.project = compiled.packed(torch.cat((scaled, to_key, to_value)).t())
-        self.output_forward = compiled.packed(layer.output.weight.t())
+        self._layer = layer
+
+    @cached_property
+    def project(self) -> Tensor:
+        """The projection forwards, which only the lowest layer needs."""
+        return compiled.packed(torch.cat((self.query_rows, self.key_rows, self.value_rows)).t())
+
+    @cached_property
+    def output_forward(self) -> Tensor:
+        """The output projection forwards."""
+        return compiled.packed(self._layer.output.weight.t())
 
 
 class _EncoderWeights(NamedTuple):

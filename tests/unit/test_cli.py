@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from alignlens.attribution.native import levels
+from alignlens.attribution.native import LEVELS, levels
 from alignlens.cli.main import VERBS, main
 from alignlens.io.atomic import atomic_directory
 
@@ -240,7 +240,7 @@ def test_doctor_finds_this_machine_fit(tmp_path: Path, capsys: pytest.CaptureFix
     assert report["ok"]
     assert {"Python", "torch", "aligner ibm4", "MLflow store", "disk", "Slurm"} <= set(states)
     compiled = next(check for check in report["checks"] if check["what"] == "compiled steps of attribution")
-    assert compiled["state"] == "missing" or compiled["detail"] in {f"_kernels{level}" for level in levels()}
+    assert compiled["state"] == "missing" or compiled["detail"] in {f"for {LEVELS[level]}" for level in levels()}
 
 
 def test_doctor_tells_what_is_broken(

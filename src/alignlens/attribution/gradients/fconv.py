@@ -83,14 +83,15 @@ class FconvGradients(SourceGradients[FconvForward]):
         prefix, number = distinct(prefix)
         inputs = prefix + self._target_positions[: prefix.shape[1]]
         x = self._decoder_in(inputs)
-        padding, decoder = ~mask[:, None], []
+        padding = ~mask[:, None]
+        decoder: list[_LayerForward] = []
         for layer in self._decoder:
             read = windows(functional.pad(x, (0, 0, self._width - 1, 0)), self._width)
             convolved, slopes = _gate(layer.convolution(read))
             queries = layer.query(convolved).add_(inputs).mul_(_HALF)
             if not decoder:  # what comes before the first attention depends on the prefix only
                 x, inputs, convolved, slopes, queries = (
-                    tensor[number] for tensor in (x, inputs, convolved, slopes, queries)
+                    tensor.index_select(0, number) for tensor in (x, inputs, convolved, slopes, queries)
                 )
             scores = torch.bmm(queries, memory.transpose(1, 2)).masked_fill_(padding, float("-inf"))
             weights = torch.softmax(scores, -1)
@@ -132,13 +133,13 @@ class FconvGradients(SourceGradients[FconvForward]):
         entered = clean @ self._to_inputs.t()
         for block in _blocks(forward, cotangents, wanted):
             sent, some = self._decoder_backward(block), number[block.rows]
-            changes = self._encoder_forward(block, entered[some], below)
+            changes = self._encoder_forward(block, entered.index_select(0, some), below)
             if below == len(self._encoder):
                 d_reached, changes = sent.to_output(), changes @ self._to_encoder.t()
             else:
                 d_reached = self._encoder_backward(block, sent.to_output(), below)
             values = self._contract(block, d_reached, changes)
-            yield Products(block.rows, block.positions, values.add_(sent.times_values(clean[some])))
+            yield Products(block.rows, block.positions, values.add_(sent.times_values(clean.index_select(0, some))))
 
     def _layers_forward(self, wanted: Tensor, length: int) -> int:
         """Returns how many of the lowest encoder layers cost less forwards, for as many starts as rows want."""
@@ -222,7 +223,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         positions furthest before it, so ``before`` of those.
         """
         rows, length, hidden = entered.shape
-        before, after = self._width // 2, (self._width - 1) // 2
+        before = self._width // 2
         changes = entered.transpose(0, 1).contiguous()[None]
         for number in range(layers):
             slopes, taps = block.encoder[number], self._forward_taps[number]
@@ -248,7 +249,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         return changes
 
     def _contract(self, block: _Block, d_reached: Tensor, changes: Tensor) -> Tensor:
-        """Returns (row, slot, source): cotangents (source, pair, width) times changes (distance, source, row, width)."""
+        """Returns (row, slot, source): cotangents (source, pair, ...) times changes (distance, source, row, ...)."""
         (rows, slots), length = block.positions.shape, len(d_reached)
         layers = (len(changes) - 1) // max(1, self._width - 1)
         by_position = torch.bmm(d_reached.view(length * rows, slots, -1), changes.flatten(1, 2).permute(1, 2, 0)).view(
@@ -322,9 +323,12 @@ class _Sent:
 
     def times_values(self, along: Tensor) -> Tensor:
         """Returns the same times ``along`` (row, source, dim), as (row, slot, source)."""
-        d_context, weights = torch.cat(self._d_contexts, 2), torch.cat(self._weights, 2)
-        values = torch.bmm(d_context.flatten(1, 2), along.transpose(1, 2)).view_as(weights)
-        return values.mul_(weights).sum(2)
+        found = along.new_zeros(*self._weights[0].shape[:2], along.shape[1])
+        for weights, d_context in zip(self._weights, self._d_contexts, strict=True):
+            values = torch.bmm(d_context.flatten(1, 2), along.transpose(1, 2)).view_as(weights)
+            for place in range(weights.shape[2]):  # a sum over this axis takes torch several times as long
+                found.addcmul_(weights[:, :, place], values[:, :, place])
+        return found
 
 
 def _summed(of_source: list[Tensor], of_dim: list[Tensor]) -> Tensor:

@@ -30,7 +30,7 @@ from alignlens.models.contract import Attention
 from alignlens.models.lstm import Lstm
 from alignlens.models.recurrent import layers_of
 
-_PAIRS = 512  # pairs of row and position that go backward together: enough for full speed, few enough for memory
+_PAIRS = 1024  # pairs of row and position that go backward together: enough for full speed, few enough for memory
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LstmGradients(SourceGradients[LstmForward]):
             first, some = self._decoder_backward(block), number[block.rows]
             d_output = self._upper_backward(block, first)
             values = sum(
-                self._encoder_forward(block, d_output, first, direction, gates[some])
+                self._encoder_forward(block, d_output, first, direction, gates.index_select(0, some))
                 for direction, gates in enumerate(entered)
             )
             yield Products(block.rows, block.positions.t(), cast("Tensor", values))
@@ -153,7 +153,9 @@ class LstmGradients(SourceGradients[LstmForward]):
         keys, offsets = model.keys(memory)
         offsets, contributions = offsets.masked_fill(~mask, float("-inf"))[:, None], model.from_context(memory)
         read, number = distinct(prefix)
-        gates = functional.linear(read.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias)[:, number]
+        gates = functional.linear(read.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias).index_select(
+            1, number
+        )
         layers = [
             Steps.plan(torch.empty_like(gates) if number else gates, (hidden[:, number], cell[:, number]), False, None)
             for number in range(len(self._decoder))

@@ -4,9 +4,11 @@ Captum is used as its documentation shows it: InputXGradient, inside NoiseTunnel
 a time with the prefix cut there, once with a forward function that gives the model's logits and takes the last ones,
 and once with one that spares the others. That both compute the same is checked first: Captum's gradients, at our noise,
 give our scores within 1e-4. Then they take turns; what is reported is the median over rounds of the ratio of their
-times.
+times: of processor time with one thread, since others may use the machine, of wall time with several. SmoothGrad is
+also measured in passes of the same batches through torch, forward and backward (``batch_passes.py``).
 
-python benchmarks/attribution.py [--size 5m|demo] [--sentences 20] [--rounds 3] [--threads 2] [--profile] [--memory]
+python benchmarks/attribution.py [--architecture transformer|lstm|fconv] [--size 5m|demo] [--sentences 20] [--rounds 3]
+    [--threads 2] [--profile] [--memory]
 python benchmarks/attribution.py --model DIR --source F --target F [--gold F]
 
 With a trained model and text, adaptive sampling is measured too: its time, the share of links that stay, and with gold
@@ -31,6 +33,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from batch_passes import batches_of, there_and_back
 from captum.attr import InputXGradient, NoiseTunnel, Saliency
 from machine import processor
 from steps import tell_steps
@@ -50,13 +53,25 @@ from alignlens.decoding.forced import force_all
 from alignlens.decoding.translate import TrainedModel
 from alignlens.io.text import read_parallel
 from alignlens.metrics.aer import count_hits
+from alignlens.models.base_settings import ArchitectureSettings
 from alignlens.models.contract import Seq2Seq, parameter_count
-from alignlens.models.settings import TransformerSettings
-from alignlens.models.transformer import Transformer
+from alignlens.models.registry import build
+from alignlens.models.settings import FconvSettings, LstmSettings, ModelSpec, TransformerSettings
 
-SIZES = {
-    "5m": (TransformerSettings(dim=256, ffn=512, heads=4, embeddings="shared_tied"), 4000),
-    "demo": (TransformerSettings(dim=64, ffn=128, heads=4, encoder_layers=2, decoder_layers=2), 800),
+#: By architecture, settings and size of the vocabulary; those of demo size are the demo's.
+SIZES: dict[str, dict[str, tuple[ArchitectureSettings, int]]] = {
+    "transformer": {
+        "5m": (TransformerSettings(dim=256, ffn=512, heads=4, embeddings="shared_tied"), 4000),
+        "demo": (TransformerSettings(dim=64, ffn=128, heads=4, encoder_layers=2, decoder_layers=2), 800),
+    },
+    "lstm": {
+        "5m": (LstmSettings(dim=256, hidden=256), 4000),
+        "demo": (LstmSettings(dim=64, hidden=96, embeddings="tied"), 800),
+    },
+    "fconv": {
+        "5m": (FconvSettings(dim=256, hidden=256, embeddings="shared_tied"), 4000),
+        "demo": (FconvSettings(dim=64, hidden=64, decoder_layers=4, max_positions=128, embeddings="tied"), 800),
+    },
 }
 SIGMA, COPIES = 0.15, 30
 GRAD, SMOOTH = parse("ding_grad"), parse("ding_smoothgrad")
@@ -220,10 +235,26 @@ def compare_forward(model: Seq2Seq, text: Text, rounds: int) -> None:
     )
 
 
+def compare_passes(model: Seq2Seq, text: Text, rounds: int, **options: Any) -> None:
+    """Prints in how many forward-and-backward passes of its batches through torch SmoothGrad fits."""
+
+    def smoothgrad() -> object:
+        return ours(model, text, [SMOOTH], **options)
+
+    batches = batches_of(smoothgrad)
+    ratios(
+        f"SmoothGrad n={COPIES} against one forward-and-backward pass of {len(batches)} batches in torch",
+        {"ours": smoothgrad, "passes": lambda: there_and_back(model, batches)},
+        rounds,
+        len(text.sources),
+    )
+
+
 def tell_memory(arguments: argparse.Namespace) -> None:
     """Prints the peak memory of runs over more and more sentences, each in a process of its own."""
     for sentences in (100, 1000, 10000):
-        command = [sys.executable, __file__, "--size", "demo", "--peak-of", str(sentences)]
+        command = [sys.executable, __file__, "--architecture", arguments.architecture, "--size", "demo"]
+        command += ["--peak-of", str(sentences)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         print(f"peak memory, {sentences} sentences: {done.stdout.strip()} MB")
 
@@ -278,7 +309,8 @@ def real(arguments: argparse.Namespace) -> tuple[Seq2Seq, Text]:
 def main() -> None:
     """Runs the comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=SIZES, default="5m")
+    parser.add_argument("--architecture", choices=SIZES, default="transformer")
+    parser.add_argument("--size", choices=SIZES["transformer"], default="5m")
     parser.add_argument("--model", help="trained model folder, instead of random weights")
     parser.add_argument("--source")
     parser.add_argument("--target")
@@ -294,9 +326,8 @@ def main() -> None:
     parser.add_argument("--peak-of", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    settings, vocabulary = SIZES[arguments.size]
-    torch.manual_seed(1)
-    model: Seq2Seq = Transformer(settings, vocabulary, vocabulary)
+    settings, vocabulary = SIZES[arguments.architecture][arguments.size]
+    model = build(ModelSpec(arguments.architecture, settings, vocabulary, vocabulary), seed=1)
     text = random_text(vocabulary, arguments.peak_of or 512)
     if arguments.model:
         model, text = real(arguments)
@@ -325,6 +356,7 @@ def main() -> None:
     works = {name: partial(peer.smoothgrad, some) for name, peer in peers.items()}
     works["ours"] = lambda: ours(model, some, [SMOOTH], **options)
     ratios(f"SmoothGrad n={COPIES}", works, rounds, count)
+    compare_passes(model, some, 2 * rounds + 1, **options)
     if arguments.model:
         works["ours"] = lambda: ours(model, some, [SMOOTH], adaptive=arguments.risk, **options)
         ratios("SmoothGrad, adaptive", works, rounds, count)

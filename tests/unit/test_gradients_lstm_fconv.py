@@ -153,8 +153,35 @@ def test_some_positions_as_by_automatic_differentiation(model: Lstm | Fconv, mon
     whole = gradients(passes, data, cotangents, wanted)
     torch.testing.assert_close(whole[wanted], expected[wanted], rtol=0, atol=1e-9)
     monkeypatch.setattr(lstm_module, "_PAIRS", 6)
-    monkeypatch.setattr(fconv_module, "_ROWS", 2)
+    monkeypatch.setattr(fconv_module, "_PAIRS", 6)
     torch.testing.assert_close(gradients(passes, data, cotangents, wanted)[wanted], whole[wanted], rtol=0, atol=1e-12)
+
+
+def times(passes: SourceGradients[Any], data: Batch, cotangents: Tensor, wanted: Tensor, along: Tensor) -> Tensor:
+    """Returns products (row, target, source), not a number where none was given."""
+    with torch.inference_mode():
+        found = torch.full((*wanted.shape, data[0].shape[1]), torch.nan, dtype=data[0].dtype)
+        for piece in passes.products(passes.forward(*data), cotangents, wanted, along):
+            row, start = (piece.positions >= 0).nonzero(as_tuple=True)
+            pairs = piece.rows[row], piece.positions[row, start]
+            assert found[pairs].isnan().all(), "a pair came twice"
+            found[pairs] = piece.values[row, start]
+    assert torch.equal(~found.isnan().any(-1), wanted)
+    return found
+
+
+@pytest.mark.parametrize("starts", [1, 2, 3, TARGET, 0], ids=["one", "two", "three", "all", "ragged"])
+def test_products_as_by_automatic_differentiation(model: Lstm | Fconv, starts: int) -> None:
+    """How many layers are gone through forwards depends on the number of starts."""
+    data = batch()
+    cotangents, along = cotangents_of(data[2]), torch.randn(data[0].shape, dtype=torch.float64)
+    along[1] = along[0]  # as copies of a sentence have it
+    wanted = ragged() if not starts else torch.arange(TARGET).expand(len(LENGTHS), -1) >= TARGET - starts
+    expected = (by_autograd(model, data, cotangents) * along[:, None]).sum(-1)
+    cotangents[~wanted] = torch.nan
+    found = times(explicit(model), data, cotangents, wanted, along)
+    torch.testing.assert_close(found[wanted], expected[wanted], rtol=0, atol=1e-9)
+    assert not found.transpose(1, 2)[~data[1]].nan_to_num().any()
 
 
 @pytest.mark.parametrize("name", ["lstm", "lstm_snell_deep", "fconv"])

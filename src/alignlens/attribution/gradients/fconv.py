@@ -1,7 +1,7 @@
-"""Backward passes of the convolutional model, one target position of many rows at a time.
+"""Backward passes of the convolutional model, all wanted target positions of many rows at a time.
 
-A decoder position depends on few positions of the layers below it, and only those are visited. The lowest layer's input
-is the prefix, where the way to the source ends.
+A decoder position depends on few positions of the layers below it, its window, and only those are visited. The lowest
+layer's input is the prefix, where the way to the source ends. Windows that reach before a sentence see zeros there.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
-from alignlens.attribution.room import room
+from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.rows import distinct, in_place, rectangles, take
 from alignlens.models.contract import Attention
 from alignlens.models.fconv import DecoderLayer, Fconv, windows
 
 _HALF = math.sqrt(0.5)
-_ROWS = 512  # rows that go backward together at most: enough for full speed, few enough for memory
+_PAIRS = 1024  # pairs of row and position that go backward together: enough for full speed, few enough for memory
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         self._to_inputs = self._encoder_in.weight * _HALF ** len(self._encoder)
         scale = 1 / (2 * len(self._decoder)) if model.scale_encoder_gradient else 1.0
         self._to_encoder = self._encoder_out.weight * scale
-        # (source offset, weight) of every part of a window
+        # (source offset, weight) of every part of a window; forwards, transposed
         self._taps = [
             [
                 (number - (self._width - 1) // 2, tap)
@@ -71,6 +71,7 @@ class FconvGradients(SourceGradients[FconvForward]):
             ]
             for convolution in self._encoder
         ]
+        self._forward_taps = [[(offset, tap.t().contiguous()) for offset, tap in taps] for taps in self._taps]
 
     @torch.no_grad()
     def forward(self, vectors: Tensor, mask: Tensor, prefix: Tensor) -> FconvForward:
@@ -79,13 +80,19 @@ class FconvGradients(SourceGradients[FconvForward]):
         value_scale = mask.sum(1, dtype=vectors.dtype).sqrt()[:, None, None] * _HALF
         values = (memory + inputs) * value_scale
         self._model.check_length(prefix.shape[1], "target")
+        prefix, number = distinct(prefix)
         inputs = prefix + self._target_positions[: prefix.shape[1]]
         x = self._decoder_in(inputs)
-        padding, decoder = ~mask[:, None], []
+        padding = ~mask[:, None]
+        decoder: list[_LayerForward] = []
         for layer in self._decoder:
             read = windows(functional.pad(x, (0, 0, self._width - 1, 0)), self._width)
             convolved, slopes = _gate(layer.convolution(read))
             queries = layer.query(convolved).add_(inputs).mul_(_HALF)
+            if not decoder:  # what comes before the first attention depends on the prefix only
+                x, inputs, convolved, slopes, queries = (
+                    tensor.index_select(0, number) for tensor in (x, inputs, convolved, slopes, queries)
+                )
             scores = torch.bmm(queries, memory.transpose(1, 2)).masked_fill_(padding, float("-inf"))
             weights = torch.softmax(scores, -1)
             decoder.append(_LayerForward(slopes, queries, weights))
@@ -106,15 +113,39 @@ class FconvGradients(SourceGradients[FconvForward]):
 
     @torch.no_grad()
     def backward(self, forward: FconvForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
-        """Yields the gradients of one target position of at most ``_ROWS`` rows at a time."""
-        for position in range(wanted.shape[1]):
-            rows = wanted[:, position].nonzero()[:, 0]
-            for some in torch.split(rows, room(_ROWS, rows)) if len(rows) else ():
-                selection = None if len(some) == len(wanted) else some
-                d_state = _rows(cotangents[:, position], selection)
-                d_memory, d_values = self._decoder_backward(forward, d_state, position, selection)
-                vectors = self._encoder_backward(forward, d_memory, d_values, selection)
-                yield Gradients(some, torch.full_like(some, position)[:, None], vectors[:, None])
+        """Yields the gradients of all wanted positions of some rows at a time."""
+        for block in _blocks(forward, cotangents, wanted):
+            sent = self._decoder_backward(block)
+            d_values = sent.to_values()
+            d_x = self._encoder_backward(block, sent.to_output(), 0)
+            vectors = (d_x @ self._to_inputs).transpose(0, 1)
+            vectors.add_(d_values).masked_fill_(~block.mask.repeat_interleave(block.slots, 0)[..., None], 0.0)
+            yield Gradients(block.rows, block.positions, vectors.view(len(block.rows), block.slots, *vectors.shape[1:]))
+
+    @torch.no_grad()
+    def products(self, forward: FconvForward, cotangents: Tensor, wanted: Tensor, along: Tensor) -> Iterator[Products]:
+        """Yields gradients times ``along``; the lowest layers are gone through forwards where that is cheaper.
+
+        A vector reaches only a few positions around it, and backwards there is a cotangent for every wanted position.
+        """
+        below = self._layers_forward(wanted, along.shape[1])
+        clean, number = distinct(along.masked_fill(~forward.mask[..., None], 0.0))
+        entered = clean @ self._to_inputs.t()
+        for block in _blocks(forward, cotangents, wanted):
+            sent, some = self._decoder_backward(block), number[block.rows]
+            changes = self._encoder_forward(block, entered.index_select(0, some), below)
+            if below == len(self._encoder):
+                d_reached, changes = sent.to_output(), changes @ self._to_encoder.t()
+            else:
+                d_reached = self._encoder_backward(block, sent.to_output(), below)
+            values = self._contract(block, d_reached, changes)
+            yield Products(block.rows, block.positions, values.add_(sent.times_values(clean.index_select(0, some))))
+
+    def _layers_forward(self, wanted: Tensor, length: int) -> int:
+        """Returns how many of the lowest encoder layers cost less forwards, for as many starts as rows want."""
+        starts = float(wanted.sum() / wanted.any(1).sum().clamp(min=1))
+        spans = [min(length, 1 + number * (self._width - 1)) for number in range(len(self._encoder))]
+        return sum(span < starts for span in spans)
 
     def _encode(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Returns the encoder's output, its input, and the slopes of its convolutions."""
@@ -131,71 +162,194 @@ class FconvGradients(SourceGradients[FconvForward]):
             x = convolved.add_(x).mul_(_HALF)
         return self._encoder_out(x).masked_fill_(padding, 0.0), inputs, encoder
 
-    def _decoder_backward(
-        self, forward: FconvForward, d_state: Tensor, position: int, rows: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the cotangents of the encoder output and of the values, (some, source, dim), of one position."""
-        memory, values = _rows(forward.memory, rows), _rows(forward.values, rows)
-        d_memory, d_values = torch.zeros_like(memory), torch.zeros_like(values)
-        d_x, start, stop = (d_state @ self._decoder_out.weight)[:, None], position, position + 1
+    def _decoder_backward(self, block: _Block) -> _Sent:
+        """Returns what the wanted positions send to the encoder output and to the values."""
+        rows, slots = block.positions.shape
+        cotangents = block.cotangents.flatten(0, 1)
+        d_x, sent = (cotangents @ self._decoder_out.weight).view(rows, slots, 1, -1), _Sent(block.value_scale)
         for number in reversed(range(len(self._decoder))):
-            layer, found = self._decoder[number], forward.decoder[number]
-            weights, queries = (_rows(tensor[:, start:stop], rows) for tensor in (found.weights, found.queries))
+            layer, found, span = self._decoder[number], block.decoder[number], d_x.shape[2]
+            weights, queries = (block.windows(tensor, span) for tensor in (found.weights, found.queries))
             d_context = d_x @ layer.half_attended
-            d_weights = torch.bmm(d_context, values.transpose(1, 2))
-            d_scores = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
-            d_values.baddbmm_(weights.transpose(1, 2), d_context)
-            d_memory.baddbmm_(d_scores.transpose(1, 2), queries)
+            d_weights = torch.bmm(d_context.view(rows, slots * span, -1), block.values.transpose(1, 2))
+            d_scores = torch._softmax_backward_data(d_weights.view_as(weights), weights, -1, weights.dtype)
+            sent.add(d_scores, queries, weights, d_context)
             if number == 0:
                 break
-            d_convolved = (torch.bmm(d_scores, memory) @ layer.half_query).add_(d_x, alpha=0.5)
-            d_gated = d_convolved[..., None, :] * _rows(found.slopes[:, start:stop], rows)
-            d_windows = (d_gated.flatten(2) @ layer.convolution.weight).view(*d_gated.shape[:2], self._width, -1)
-            d_x, start = self._fold(d_windows, d_x, start)
-        return d_memory, d_values
+            d_queries = torch.bmm(d_scores.view(rows, slots * span, -1), block.memory)
+            d_convolved = (d_queries @ layer.half_query).view_as(d_x).add_(d_x, alpha=0.5)
+            slopes = block.windows(found.slopes, span)
+            d_gated = d_convolved[..., None, :] * slopes
+            d_windows = (d_gated.flatten(3) @ layer.convolution.weight).view(rows, slots, span, self._width, -1)
+            d_x = self._fold(d_windows, d_x)
+        return sent
 
-    def _fold(self, d_windows: Tensor, d_x: Tensor, start: int) -> tuple[Tensor, int]:
-        """Returns the cotangent of a layer's input from its first position that matters, and this position.
+    def _fold(self, d_windows: Tensor, d_x: Tensor) -> Tensor:
+        """Returns the cotangent of a layer's input, which has ``width - 1`` positions more, at the beginning.
 
-        ``d_windows`` (some, position, width, hidden) and ``d_x`` are of the layer's output from position ``start``.
+        ``d_windows`` (row, slot, position, width, hidden) and ``d_x`` are of the layer's output.
         """
-        reach = self._width - 1
-        first, stop = max(0, start - reach), start + d_x.shape[1]
-        folded = d_x.new_zeros(len(d_x), stop - first, d_x.shape[2])
-        torch.mul(d_x, _HALF, out=folded[:, start - first :])
+        reach, span = self._width - 1, d_x.shape[2]
+        folded = d_x.new_zeros(*d_x.shape[:2], reach + span, d_x.shape[3])
+        torch.mul(d_x, _HALF, out=folded[:, :, reach:])
         for number in range(self._width):
-            offset = number - reach
-            begin = max(start, first - offset)  # windows that begin before the sentence read nothing there
-            if begin < stop:
-                folded[:, begin + offset - first : stop + offset - first] += d_windows[:, begin - start :, number]
-        return folded, first
+            folded[:, :, number : number + span] += d_windows[:, :, :, number]
+        return folded
 
-    def _encoder_backward(
-        self, forward: FconvForward, d_memory: Tensor, d_values: Tensor, rows: Tensor | None
-    ) -> Tensor:
-        """Returns the cotangents of the source vectors (some, source, dim); zero at padding.
+    def _encoder_backward(self, block: _Block, d_output: Tensor, down_to: int) -> Tensor:
+        """Returns the cotangents (source, pair, hidden) of what an encoder layer read, of those of the encoder output.
 
         Positions come before rows, so that a convolution's step from one position to another is one product. Numbers
         at padding come from windows that reach beyond a sentence; slopes are zero there, so they get no further.
         """
-        some, length, dim = d_memory.shape
-        value_scale = _rows(forward.value_scale, rows)
-        d_output = d_memory.new_empty(length, some, dim)
-        torch.addcmul(d_memory, d_values, value_scale, out=d_output.transpose(0, 1))
-        d_x = d_output.view(-1, dim) @ self._to_encoder
-        d_gated = d_x.new_empty(len(d_x), 2, d_x.shape[1])
+        length, pairs, _ = d_output.shape
+        d_x = d_output.flatten(0, 1) @ self._to_encoder
+        d_gated = d_x.new_empty(length, *block.positions.shape, 2, d_x.shape[1])
         flat = d_gated.view(len(d_x), -1)
-        for taps, slopes in zip(reversed(self._taps), reversed(forward.encoder), strict=True):
-            torch.mul(d_x[:, None], _rows(slopes, rows, 1).flatten(0, 1), out=d_gated)
+        layers = list(zip(self._taps, block.encoder, strict=True))[down_to:]
+        for taps, slopes in reversed(layers):
+            torch.mul(d_x.view(*d_gated.shape[:3], 1, -1), slopes[:, :, None], out=d_gated)
             for offset, tap in taps:
-                read_from, written_from = max(0, -offset) * some, max(0, offset) * some
-                count = (length - abs(offset)) * some
+                read_from, written_from = max(0, -offset) * pairs, max(0, offset) * pairs
+                count = (length - abs(offset)) * pairs
                 if count > 0:
                     d_x[written_from : written_from + count].addmm_(flat[read_from : read_from + count], tap)
-        vectors = torch.empty_like(d_memory)
-        d_inputs = (d_x @ self._to_inputs).view(length, some, dim).transpose(0, 1)
-        torch.addcmul(d_inputs, d_values, value_scale, out=vectors)
-        return vectors.masked_fill_(~_rows(forward.mask, rows)[..., None], 0.0)
+        return d_x.view(length, pairs, -1)
+
+    def _encoder_forward(self, block: _Block, entered: Tensor, layers: int) -> Tensor:
+        """Returns how what the encoder layer above so many reads changes, (distance, source, row, hidden).
+
+        Each source position changes alone, by ``entered`` (row, source, hidden). The first distance is that of
+        positions furthest before it, so ``before`` of those.
+        """
+        rows, length, hidden = entered.shape
+        before = self._width // 2
+        changes = entered.transpose(0, 1).contiguous()[None]
+        for number in range(layers):
+            slopes, taps = block.encoder[number], self._forward_taps[number]
+            wider = changes.new_zeros(len(changes) + self._width - 1, length, rows, hidden)
+            first = -before * (number + 1)
+            for place, out in enumerate(wider):
+                distance = first + place
+                start, stop = max(0, distance), min(length, length + distance)
+                if start >= stop:
+                    continue
+                gates = changes.new_zeros(stop - start, rows, 2, hidden)
+                flat = gates.view((stop - start) * rows, -1)
+                for offset, tap in taps:
+                    read = place - before + offset  # the distance of what the window has at this offset
+                    begin, end = max(start, -offset), min(stop, length - offset)
+                    if 0 <= read < len(changes) and begin < end:
+                        what = changes[read, begin + offset : end + offset].flatten(0, 1)
+                        flat[(begin - start) * rows : (end - start) * rows].addmm_(what, tap)
+                now = slopes[start:stop]
+                torch.mul(gates[:, :, 0], now[:, :, 0], out=out[start:stop]).addcmul_(gates[:, :, 1], now[:, :, 1])
+            wider[before : before + len(changes)] += changes
+            changes = wider
+        return changes
+
+    def _contract(self, block: _Block, d_reached: Tensor, changes: Tensor) -> Tensor:
+        """Returns (row, slot, source): cotangents (source, pair, ...) times changes (distance, source, row, ...)."""
+        (rows, slots), length = block.positions.shape, len(d_reached)
+        layers = (len(changes) - 1) // max(1, self._width - 1)
+        by_position = torch.bmm(d_reached.view(length * rows, slots, -1), changes.flatten(1, 2).permute(1, 2, 0)).view(
+            length, rows, slots, -1
+        )
+        values = d_reached.new_zeros(rows, slots, length)
+        for place in range(len(changes)):
+            distance = place - layers * (self._width // 2)
+            start, stop = max(0, distance), min(length, length + distance)
+            if start < stop:
+                values[:, :, start - distance : stop - distance] += by_position[start:stop, ..., place].permute(1, 2, 0)
+        return values
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows of a forward pass, and their wanted positions."""
+
+    rows: Tensor  # (row)
+    positions: Tensor  # (row, slot), ascending; -1 where a row has fewer
+    cotangents: Tensor  # (row, slot, dim); arbitrary where nothing is wanted, and dropped at the end
+    mask: Tensor  # (row, source)
+    memory: Tensor  # (row, source, dim)
+    values: Tensor  # (row, source, dim)
+    value_scale: Tensor  # (row, 1, 1)
+    encoder: list[Tensor]  # slopes by layer (source, row, 2, hidden)
+    decoder: list[_LayerForward]
+
+    @property
+    def slots(self) -> int:
+        return self.positions.shape[1]
+
+    def windows(self, tensor: Tensor, span: int) -> Tensor:
+        """Returns (row, slot, span, ...) of (row, target, ...): what positions up to a wanted one have, zero before."""
+        padded = torch.cat((tensor.new_zeros(len(tensor), span - 1, *tensor.shape[2:]), tensor), 1)
+        every = padded.unfold(1, span, 1).movedim(-1, 2)
+        if torch.equal(self.positions, self._first.expand_as(self.positions)):
+            return every[:, : self.slots]
+        return every[torch.arange(len(tensor), device=tensor.device)[:, None], self.positions.clamp(min=0)]
+
+    @property
+    def _first(self) -> Tensor:
+        return torch.arange(self.slots, device=self.positions.device)
+
+
+class _Sent:
+    """What positions send to the encoder's output and to values: sums of products, whose factors are collected."""
+
+    def __init__(self, value_scale: Tensor) -> None:
+        self._scale = value_scale[..., None]
+        self._d_scores: list[Tensor] = []
+        self._queries: list[Tensor] = []
+        self._weights: list[Tensor] = []
+        self._d_contexts: list[Tensor] = []
+
+    def add(self, d_scores: Tensor, queries: Tensor, weights: Tensor, d_context: Tensor) -> None:
+        """Adds the factors of a layer, (row, slot, span, source) and (row, slot, span, dim)."""
+        self._d_scores.append(d_scores)
+        self._queries.append(queries)
+        self._weights.append(weights * self._scale)
+        self._d_contexts.append(d_context)
+
+    def to_output(self) -> Tensor:
+        """Returns the cotangents (source, pair, dim) of the encoder output, the way through values included."""
+        of_source, of_dim = self._d_scores + self._weights, self._queries + self._d_contexts
+        return _summed(of_source, of_dim).transpose(0, 1).contiguous()
+
+    def to_values(self) -> Tensor:
+        """Returns the cotangents (pair, source, dim) of what values add to the encoder output."""
+        return _summed(self._weights, self._d_contexts)
+
+    def times_values(self, along: Tensor) -> Tensor:
+        """Returns the same times ``along`` (row, source, dim), as (row, slot, source)."""
+        found = along.new_zeros(*self._weights[0].shape[:2], along.shape[1])
+        for weights, d_context in zip(self._weights, self._d_contexts, strict=True):
+            values = torch.bmm(d_context.flatten(1, 2), along.transpose(1, 2)).view_as(weights)
+            for place in range(weights.shape[2]):  # a sum over this axis takes torch several times as long
+                found.addcmul_(weights[:, :, place], values[:, :, place])
+        return found
+
+
+def _summed(of_source: list[Tensor], of_dim: list[Tensor]) -> Tensor:
+    """Returns (pair, source, dim) of factors (row, slot, span, source) and (row, slot, span, dim)."""
+    return torch.bmm(torch.cat(of_source, 2).flatten(0, 1).transpose(1, 2), torch.cat(of_dim, 2).flatten(0, 1))
+
+
+def _blocks(forward: FconvForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
+    for rows, descending in rectangles(wanted, _PAIRS):
+        positions, some = descending.flip(1), in_place(rows)
+        yield _Block(
+            rows,
+            positions,
+            cotangents[rows[:, None], positions.clamp(min=0)],
+            mask=take(forward.mask, some),
+            memory=take(forward.memory, some),
+            values=take(forward.values, some),
+            value_scale=take(forward.value_scale, some),
+            encoder=[take(slopes, some, 1) for slopes in forward.encoder],
+            decoder=[_LayerForward(*(take(x, some) for x in vars(layer).values())) for layer in forward.decoder],
+        )
 
 
 class _Affine:
@@ -231,8 +385,3 @@ def _gate(pair: Tensor) -> tuple[Tensor, Tensor]:
 def _taps(weight: Tensor, width: int) -> list[Tensor]:
     """Returns the maps (2 * hidden, hidden) of a convolution's weight to the positions of its window."""
     return [tap.contiguous() for tap in weight.chunk(width, 1)]
-
-
-def _rows(tensor: Tensor, rows: Tensor | None, axis: int = 0) -> Tensor:
-    """Returns the given rows; without a copy where all are meant."""
-    return tensor if rows is None else tensor.index_select(axis, rows)

@@ -11,19 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from alignlens.attribution.gradients.contract import Forward, Gradients, SourceGradients
-from alignlens.attribution.gradients.recurrence import Steps, attend, cell_backward, in_place, run_over, take
-from alignlens.attribution.room import room
+from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.recurrence import (
+    Steps,
+    attend,
+    cell_backward,
+    cell_forward,
+    run_over,
+)
+from alignlens.attribution.gradients.rows import distinct, in_place, rectangles, take
 from alignlens.models.contract import Attention
 from alignlens.models.lstm import Lstm
 from alignlens.models.recurrent import layers_of
 
-_PAIRS = 512  # pairs of row and position that go backward together: enough for full speed, few enough for memory
+_PAIRS = 1024  # pairs of row and position that go backward together: enough for full speed, few enough for memory
 
 
 @dataclass(frozen=True)
@@ -108,9 +115,30 @@ class LstmGradients(SourceGradients[LstmForward]):
     def backward(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
         """Yields the gradients of all wanted positions of some rows at a time."""
         for block in self._blocks(forward, cotangents, wanted):
-            d_memory, d_hidden, d_cell = self._decoder_backward(block)
-            vectors = self._encoder_backward(block, d_memory, d_hidden, d_cell)
+            first = self._decoder_backward(block)
+            vectors = self._encoder_backward(block, self._upper_backward(block, first), first)
             yield Gradients(block.rows, block.positions.t(), vectors.transpose(0, 1))
+
+    @torch.no_grad()
+    def products(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor, along: Tensor) -> Iterator[Products]:
+        """Yields gradients times ``along``; the lowest layer is gone through forwards if that is cheaper.
+
+        A vector changes nothing that was read before it, so that is half a pass for every source position.
+        """
+        starts = float(wanted.sum() / wanted.any(1).sum().clamp(min=1))
+        if along.shape[1] * self._hidden > 2 * starts * (self._hidden + self._dim):
+            yield from super().products(forward, cotangents, wanted, along)
+            return
+        clean, number = distinct(along)
+        entered = [functional.linear(clean, layer.input) for layer in self._encoder[: self._directions]]
+        for block in self._blocks(forward, cotangents, wanted):
+            first, some = self._decoder_backward(block), number[block.rows]
+            d_output = self._upper_backward(block, first)
+            values = sum(
+                self._encoder_forward(block, d_output, first, direction, gates.index_select(0, some))
+                for direction, gates in enumerate(entered)
+            )
+            yield Products(block.rows, block.positions.t(), cast("Tensor", values))
 
     def _queries(self, recurrent: Tensor) -> Tensor:
         """Returns what encoder states are compared with, (row, target, width); nothing for uniform weights."""
@@ -124,7 +152,10 @@ class LstmGradients(SourceGradients[LstmForward]):
         model, bottom = self._model, self._decoder[0]
         keys, offsets = model.keys(memory)
         offsets, contributions = offsets.masked_fill(~mask, float("-inf"))[:, None], model.from_context(memory)
-        gates = functional.linear(prefix.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias)
+        read, number = distinct(prefix)
+        gates = functional.linear(read.transpose(0, 1), bottom.input[:, : self._dim], bottom.bias).index_select(
+            1, number
+        )
         layers = [
             Steps.plan(torch.empty_like(gates) if number else gates, (hidden[:, number], cell[:, number]), False, None)
             for number in range(len(self._decoder))
@@ -148,15 +179,8 @@ class LstmGradients(SourceGradients[LstmForward]):
 
     def _blocks(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
         """Yields blocks of rows with similar numbers of wanted positions."""
-        counts = wanted.sum(1)
-        order = torch.argsort(counts, descending=True, stable=True)[: int((counts > 0).sum())]
-        start = 0
-        while start < len(order):
-            slots = int(counts[order[start]])
-            rows = order[start : start + max(1, room(_PAIRS, wanted) // slots)]
-            start += len(rows)
-            places = torch.arange(wanted.shape[1], device=wanted.device).where(wanted[rows], -1)
-            yield self._block(forward, cotangents, rows, places.sort(1, descending=True).values[:, :slots].t())
+        for rows, positions in rectangles(wanted, _PAIRS):
+            yield self._block(forward, cotangents, rows, positions.t())
 
     def _block(self, forward: LstmForward, cotangents: Tensor, rows: Tensor, positions: Tensor) -> _Block:
         """Returns a block with what it needs of the forward pass."""
@@ -180,8 +204,8 @@ class LstmGradients(SourceGradients[LstmForward]):
             decoder=[steps.slopes(some, count) for steps in forward.decoder],
         )
 
-    def _decoder_backward(self, block: _Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Returns the cotangents of encoder states (row, source, slot, width), and of first states by layer."""
+    def _decoder_backward(self, block: _Block) -> _First:
+        """Returns the cotangents of all that the decoder was given."""
         slots, rows = block.positions.shape
         like = block.cotangents
         d_hidden = [like.new_zeros(slots * rows, self._hidden) for _ in self._decoder]
@@ -222,7 +246,7 @@ class LstmGradients(SourceGradients[LstmForward]):
                     torch.mm(flat, self._from_feed, out=d_feed[:pairs])
         if attention is not None:
             d_memory = attention.finish()
-        return d_memory, [d.view(slots, rows, -1) for d in d_hidden], d_cell
+        return _First(d_memory, [d.view(slots, rows, -1) for d in d_hidden], d_cell)
 
     def _attention_backward(self, block: _Block) -> tuple[Tensor, Tensor]:
         """Returns the cotangents of encoder states and of s_t where only the pair's own step has attended."""
@@ -240,40 +264,91 @@ class LstmGradients(SourceGradients[LstmForward]):
         d_memory = d_scores[..., None] * block.queries[numbers, block.pair_positions][:, None]
         return d_memory.addcmul_(weights[..., None], d_context[:, None]), d_recurrent
 
-    def _encoder_backward(
-        self, block: _Block, d_memory: Tensor, d_first_hidden: list[Tensor], d_first_cell: list[Tensor]
-    ) -> Tensor:
-        """Returns the cotangents of source vectors (slot, row, source, dim); zero at padding."""
-        slots, rows = block.positions.shape
-        length, hidden = d_memory.shape[1], self._hidden
-        numbers, d_output = torch.arange(rows, device=block.rows.device), d_memory.permute(2, 0, 1, 3)
-        d_gates = d_memory.new_empty(slots, rows, 4, hidden)
-        flat = d_gates.view(slots * rows, -1)
-        for number in reversed(range(len(self._encoder) // self._directions)):
-            heirs = [k for k, layer in enumerate(self._model.initial_layers()) if layer == number]
-            width = self._encoder[number * self._directions].input.shape[1]
-            d_input = d_memory.new_empty(slots * rows, length, width)
-            for direction in range(self._directions):
-                layer = self._encoder[number * self._directions + direction]
-                slopes = block.encoder[number * self._directions + direction]
-                d_own = d_output[..., direction * hidden : (direction + 1) * hidden]
-                d_hidden, d_cell = d_memory.new_zeros(2, slots, rows, hidden)
-                for heir in heirs:
-                    last = torch.zeros_like(block.lengths) if direction else block.lengths - 1
-                    d_own[:, numbers, last] += d_first_hidden[heir] / self._directions
-                    d_cell.add_(d_first_cell[heir], alpha=1 / self._directions)
-                places = range(length)[:: 1 if direction else -1]
-                for place in places:
-                    d_hidden.add_(d_own[:, :, place])
-                    cell_backward(slopes[place], d_hidden, d_cell, d_gates)
-                    if place != places[-1]:
-                        torch.mm(flat, layer.recurrent, out=d_hidden.view(slots * rows, -1))
-                    if direction:
-                        d_input[:, place].addmm_(flat, layer.input)
-                    else:
-                        torch.mm(flat, layer.input, out=d_input[:, place])
-            d_output = d_input.view(slots, rows, length, width)
+    def _upper_backward(self, block: _Block, first: _First) -> Tensor:
+        """Returns the cotangents (slot, row, source, width) of what the lowest encoder layer gives to the next."""
+        d_output = first.d_memory.permute(2, 0, 1, 3)
+        for number in reversed(range(1, len(self._encoder) // self._directions)):
+            d_output = self._layer_backward(block, number, d_output, first)
         return d_output
+
+    def _encoder_backward(self, block: _Block, d_output: Tensor, first: _First) -> Tensor:
+        """Returns the cotangents of source vectors (slot, row, source, dim); zero at padding."""
+        return self._layer_backward(block, 0, d_output, first)
+
+    def _layer_backward(self, block: _Block, number: int, d_output: Tensor, first: _First) -> Tensor:
+        """Returns the cotangents of what an encoder layer has read, of those of its output and of last states."""
+        slots, rows, length, _ = d_output.shape
+        d_gates = d_output.new_empty(slots, rows, 4, self._hidden)
+        flat = d_gates.view(slots * rows, -1)
+        width = self._encoder[number * self._directions].input.shape[1]
+        d_input = d_output.new_empty(slots * rows, length, width)
+        for direction in range(self._directions):
+            layer = self._encoder[number * self._directions + direction]
+            slopes = block.encoder[number * self._directions + direction]
+            d_own, d_cell = self._given(block, number, direction, d_output, first)
+            d_hidden = torch.zeros_like(d_cell)
+            places = range(length)[:: 1 if direction else -1]
+            for place in places:
+                d_hidden.add_(d_own[:, :, place])
+                cell_backward(slopes[place], d_hidden, d_cell, d_gates)
+                if place != places[-1]:
+                    torch.mm(flat, layer.recurrent, out=d_hidden.view(slots * rows, -1))
+                if direction:
+                    d_input[:, place].addmm_(flat, layer.input)
+                else:
+                    torch.mm(flat, layer.input, out=d_input[:, place])
+        return d_input.view(slots, rows, length, width)
+
+    def _given(
+        self, block: _Block, number: int, direction: int, d_output: Tensor, first: _First
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the cotangents of a direction's states (slot, row, source, hidden) and of its last cell.
+
+        Those of its last state, which decoder layers start from, are added to ``d_output`` in place.
+        """
+        d_own = d_output[..., direction * self._hidden : (direction + 1) * self._hidden]
+        d_cell = torch.zeros_like(first.d_cell[0])
+        rows = torch.arange(len(block.rows), device=block.rows.device)
+        last = torch.zeros_like(block.lengths) if direction else block.lengths - 1
+        for heir, layer in enumerate(self._model.initial_layers()):
+            if layer == number:
+                d_own[:, rows, last] += first.d_hidden[heir] / self._directions
+                d_cell.add_(first.d_cell[heir], alpha=1 / self._directions)
+        return d_own, d_cell
+
+    def _encoder_forward(
+        self, block: _Block, d_output: Tensor, first: _First, direction: int, entered: Tensor
+    ) -> Tensor:
+        """Returns (row, slot, source): how outputs change by one direction of the lowest layer.
+
+        Each source position changes the gates of its own step by ``entered`` (row, source, 4 * hidden).
+        """
+        rows, length, _ = entered.shape
+        d_own, d_last_cell = self._given(block, 0, direction, d_output, first)
+        slopes, recurrent = block.encoder[direction], self._encoder[direction].recurrent.t()
+        values = entered.new_zeros(rows, d_own.shape[0], length)
+        # In the order of reading, as are the steps: what has changed until now comes first.
+        order = range(length)[:: -1 if direction else 1]
+        changed_gates = entered.new_empty(length, rows, 4, self._hidden)
+        d_cell, d_hidden = entered.new_zeros(2, length, rows, self._hidden)
+        for count, place in enumerate(order, start=1):
+            gates, hidden, cell = changed_gates[:count], d_hidden[:count], d_cell[:count]
+            torch.mm(hidden[:-1].flatten(0, 1), recurrent, out=gates[:-1].view((count - 1) * rows, 4 * self._hidden))
+            gates[-1] = entered[:, place].view(rows, 4, -1)
+            cell_forward(slopes[place], gates, cell, hidden)
+            found = torch.bmm(d_own[:, :, place].transpose(0, 1), hidden.permute(1, 2, 0))
+            values[..., :count] += found
+        values += torch.bmm(d_last_cell.transpose(0, 1), d_cell.permute(1, 2, 0))
+        return values.flip(2) if direction else values
+
+
+@dataclass(frozen=True)
+class _First:
+    """The cotangents of what the decoder was given."""
+
+    d_memory: Tensor  # (row, source, slot, width)
+    d_hidden: list[Tensor]  # of first states by layer, (slot, row, hidden)
+    d_cell: list[Tensor]
 
 
 class _Feeding:

@@ -12,6 +12,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from alignlens.attribution.gradients.rows import take
 from alignlens.models.recurrent import Layer
 
 _CELL_GATES, _SHOW_GATE, _SHOWN, _KEPT = slice(0, 3), 3, 4, 5
@@ -90,21 +91,18 @@ def cell_backward(slopes: Tensor, d_hidden: Tensor, d_cell: Tensor, d_gates: Ten
     d_cell.mul_(slopes[_KEPT])
 
 
+def cell_forward(slopes: Tensor, d_gates: Tensor, d_cell: Tensor, d_hidden: Tensor) -> None:
+    """Writes how the hidden state (start, row, hidden) changes if gates (start, row, 4, hidden) and cells change.
+
+    The change of the cell before becomes that of the cell.
+    """
+    d_cell.mul_(slopes[_KEPT])
+    for number in range(_CELL_GATES.stop):
+        d_cell.addcmul_(d_gates[:, :, number], slopes[number])
+    torch.mul(d_cell, slopes[_SHOWN], out=d_hidden).addcmul_(d_gates[:, :, _SHOW_GATE], slopes[_SHOW_GATE])
+
+
 def attend(recurrent: Tensor, keys: Tensor, offsets: Tensor, contributions: Tensor) -> tuple[Tensor, Tensor]:
     """Returns attention output (row, target, dim) and weights (row, target, source) of s_t (row, target, hidden)."""
     weights = torch.softmax(torch.baddbmm(offsets, recurrent, keys.transpose(1, 2)), -1)
     return torch.bmm(weights, contributions), weights
-
-
-def in_place(rows: Tensor) -> Tensor | slice:
-    """Returns rows that follow each other as a slice. A GPU has to be waited for to know: do it once."""
-    first = int(rows[0])
-    follow = torch.equal(rows, torch.arange(first, first + len(rows), device=rows.device))
-    return slice(first, first + len(rows)) if follow else rows
-
-
-def take(tensor: Tensor, rows: Tensor | slice, axis: int = 0) -> Tensor:
-    """Returns the given rows; those of a slice without a copy."""
-    if isinstance(rows, slice):
-        return tensor.narrow(axis, rows.start, rows.stop - rows.start)
-    return tensor.index_select(axis, rows)

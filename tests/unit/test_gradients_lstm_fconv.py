@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from alignlens.attribution.gradients import fconv as fconv_module
-from alignlens.attribution.gradients import lstm as lstm_module
+from alignlens.attribution.gradients import fconv_blocks, lstm_blocks
 from alignlens.attribution.gradients.autograd import AutogradGradients
 from alignlens.attribution.gradients.choice import source_gradients
 from alignlens.attribution.gradients.contract import Gradients, SourceGradients
@@ -152,8 +151,8 @@ def test_some_positions_as_by_automatic_differentiation(model: Lstm | Fconv, mon
     cotangents[~wanted] = torch.nan  # nobody reads them
     whole = gradients(passes, data, cotangents, wanted)
     torch.testing.assert_close(whole[wanted], expected[wanted], rtol=0, atol=1e-9)
-    monkeypatch.setattr(lstm_module, "_PAIRS", 6)
-    monkeypatch.setattr(fconv_module, "_PAIRS", 6)
+    monkeypatch.setattr(lstm_blocks, "_PAIRS", 6)
+    monkeypatch.setattr(fconv_blocks, "_PAIRS", 6)
     torch.testing.assert_close(gradients(passes, data, cotangents, wanted)[wanted], whole[wanted], rtol=0, atol=1e-12)
 
 

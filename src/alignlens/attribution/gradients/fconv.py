@@ -8,41 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
-from alignlens.attribution.gradients.rows import distinct, in_place, rectangles, take
+from alignlens.attribution.gradients.contract import Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.fconv_blocks import Block, FconvForward, LayerForward, Sent, blocks_of
+from alignlens.attribution.gradients.rows import distinct
 from alignlens.models.contract import Attention
 from alignlens.models.fconv import DecoderLayer, Fconv, windows
 
 _HALF = math.sqrt(0.5)
-_PAIRS = 1024  # pairs of row and position that go backward together: enough for full speed, few enough for memory
-
-
-@dataclass(frozen=True)
-class _LayerForward:
-    """One decoder layer; ``slopes`` are those of content and gate of its convolution."""
-
-    slopes: Tensor  # (row, target, 2, hidden)
-    queries: Tensor  # (row, target, dim)
-    weights: Tensor  # (row, target, source)
-
-
-@dataclass(frozen=True)
-class FconvForward(Forward):
-    """Adds all factors of a backward pass."""
-
-    mask: Tensor = field(kw_only=True)  # (row, source)
-    memory: Tensor = field(kw_only=True)  # (row, source, dim): encoder output
-    values: Tensor = field(kw_only=True)  # (row, source, dim)
-    value_scale: Tensor = field(kw_only=True)  # (row, 1, 1)
-    encoder: tuple[Tensor, ...] = field(kw_only=True)  # by layer (source, row, 2, hidden); zero at padding
-    decoder: tuple[_LayerForward, ...] = field(kw_only=True)
 
 
 class FconvGradients(SourceGradients[FconvForward]):
@@ -84,7 +62,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         inputs = prefix + self._target_positions[: prefix.shape[1]]
         x = self._decoder_in(inputs)
         padding = ~mask[:, None]
-        decoder: list[_LayerForward] = []
+        decoder: list[LayerForward] = []
         for layer in self._decoder:
             read = windows(functional.pad(x, (0, 0, self._width - 1, 0)), self._width)
             convolved, slopes = _gate(layer.convolution(read))
@@ -95,7 +73,7 @@ class FconvGradients(SourceGradients[FconvForward]):
                 )
             scores = torch.bmm(queries, memory.transpose(1, 2)).masked_fill_(padding, float("-inf"))
             weights = torch.softmax(scores, -1)
-            decoder.append(_LayerForward(slopes, queries, weights))
+            decoder.append(LayerForward(slopes, queries, weights))
             x = ((convolved + layer.attended(torch.bmm(weights, values))) * _HALF + x) * _HALF
         return FconvForward(
             self._decoder_out(x),
@@ -114,7 +92,7 @@ class FconvGradients(SourceGradients[FconvForward]):
     @torch.no_grad()
     def backward(self, forward: FconvForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
         """Yields the gradients of all wanted positions of some rows at a time."""
-        for block in _blocks(forward, cotangents, wanted):
+        for block in blocks_of(forward, cotangents, wanted):
             sent = self._decoder_backward(block)
             d_values = sent.to_values()
             d_x = self._encoder_backward(block, sent.to_output(), 0)
@@ -131,7 +109,7 @@ class FconvGradients(SourceGradients[FconvForward]):
         below = self._layers_forward(wanted, along.shape[1])
         clean, number = distinct(along.masked_fill(~forward.mask[..., None], 0.0))
         entered = clean @ self._to_inputs.t()
-        for block in _blocks(forward, cotangents, wanted):
+        for block in blocks_of(forward, cotangents, wanted):
             sent, some = self._decoder_backward(block), number[block.rows]
             changes = self._encoder_forward(block, entered.index_select(0, some), below)
             if below == len(self._encoder):
@@ -162,11 +140,11 @@ class FconvGradients(SourceGradients[FconvForward]):
             x = convolved.add_(x).mul_(_HALF)
         return self._encoder_out(x).masked_fill_(padding, 0.0), inputs, encoder
 
-    def _decoder_backward(self, block: _Block) -> _Sent:
+    def _decoder_backward(self, block: Block) -> Sent:
         """Returns what the wanted positions send to the encoder output and to the values."""
         rows, slots = block.positions.shape
         cotangents = block.cotangents.flatten(0, 1)
-        d_x, sent = (cotangents @ self._decoder_out.weight).view(rows, slots, 1, -1), _Sent(block.value_scale)
+        d_x, sent = (cotangents @ self._decoder_out.weight).view(rows, slots, 1, -1), Sent(block.value_scale)
         for number in reversed(range(len(self._decoder))):
             layer, found, span = self._decoder[number], block.decoder[number], d_x.shape[2]
             weights, queries = (block.windows(tensor, span) for tensor in (found.weights, found.queries))
@@ -196,7 +174,7 @@ class FconvGradients(SourceGradients[FconvForward]):
             folded[:, :, number : number + span] += d_windows[:, :, :, number]
         return folded
 
-    def _encoder_backward(self, block: _Block, d_output: Tensor, down_to: int) -> Tensor:
+    def _encoder_backward(self, block: Block, d_output: Tensor, down_to: int) -> Tensor:
         """Returns the cotangents (source, pair, hidden) of what an encoder layer read, of those of the encoder output.
 
         Positions come before rows, so that a convolution's step from one position to another is one product. Numbers
@@ -216,7 +194,7 @@ class FconvGradients(SourceGradients[FconvForward]):
                     d_x[written_from : written_from + count].addmm_(flat[read_from : read_from + count], tap)
         return d_x.view(length, pairs, -1)
 
-    def _encoder_forward(self, block: _Block, entered: Tensor, layers: int) -> Tensor:
+    def _encoder_forward(self, block: Block, entered: Tensor, layers: int) -> Tensor:
         """Returns how what the encoder layer above so many reads changes, (distance, source, row, hidden).
 
         Each source position changes alone, by ``entered`` (row, source, hidden). The first distance is that of
@@ -248,7 +226,7 @@ class FconvGradients(SourceGradients[FconvForward]):
             changes = wider
         return changes
 
-    def _contract(self, block: _Block, d_reached: Tensor, changes: Tensor) -> Tensor:
+    def _contract(self, block: Block, d_reached: Tensor, changes: Tensor) -> Tensor:
         """Returns (row, slot, source): cotangents (source, pair, ...) times changes (distance, source, row, ...)."""
         (rows, slots), length = block.positions.shape, len(d_reached)
         layers = (len(changes) - 1) // max(1, self._width - 1)
@@ -262,94 +240,6 @@ class FconvGradients(SourceGradients[FconvForward]):
             if start < stop:
                 values[:, :, start - distance : stop - distance] += by_position[start:stop, ..., place].permute(1, 2, 0)
         return values
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Some rows of a forward pass, and their wanted positions."""
-
-    rows: Tensor  # (row)
-    positions: Tensor  # (row, slot), ascending; -1 where a row has fewer
-    cotangents: Tensor  # (row, slot, dim); arbitrary where nothing is wanted, and dropped at the end
-    mask: Tensor  # (row, source)
-    memory: Tensor  # (row, source, dim)
-    values: Tensor  # (row, source, dim)
-    value_scale: Tensor  # (row, 1, 1)
-    encoder: list[Tensor]  # slopes by layer (source, row, 2, hidden)
-    decoder: list[_LayerForward]
-
-    @property
-    def slots(self) -> int:
-        return self.positions.shape[1]
-
-    def windows(self, tensor: Tensor, span: int) -> Tensor:
-        """Returns (row, slot, span, ...) of (row, target, ...): what positions up to a wanted one have, zero before."""
-        padded = torch.cat((tensor.new_zeros(len(tensor), span - 1, *tensor.shape[2:]), tensor), 1)
-        every = padded.unfold(1, span, 1).movedim(-1, 2)
-        if torch.equal(self.positions, self._first.expand_as(self.positions)):
-            return every[:, : self.slots]
-        return every[torch.arange(len(tensor), device=tensor.device)[:, None], self.positions.clamp(min=0)]
-
-    @property
-    def _first(self) -> Tensor:
-        return torch.arange(self.slots, device=self.positions.device)
-
-
-class _Sent:
-    """What positions send to the encoder's output and to values: sums of products, whose factors are collected."""
-
-    def __init__(self, value_scale: Tensor) -> None:
-        self._scale = value_scale[..., None]
-        self._d_scores: list[Tensor] = []
-        self._queries: list[Tensor] = []
-        self._weights: list[Tensor] = []
-        self._d_contexts: list[Tensor] = []
-
-    def add(self, d_scores: Tensor, queries: Tensor, weights: Tensor, d_context: Tensor) -> None:
-        """Adds the factors of a layer, (row, slot, span, source) and (row, slot, span, dim)."""
-        self._d_scores.append(d_scores)
-        self._queries.append(queries)
-        self._weights.append(weights * self._scale)
-        self._d_contexts.append(d_context)
-
-    def to_output(self) -> Tensor:
-        """Returns the cotangents (source, pair, dim) of the encoder output, the way through values included."""
-        of_source, of_dim = self._d_scores + self._weights, self._queries + self._d_contexts
-        return _summed(of_source, of_dim).transpose(0, 1).contiguous()
-
-    def to_values(self) -> Tensor:
-        """Returns the cotangents (pair, source, dim) of what values add to the encoder output."""
-        return _summed(self._weights, self._d_contexts)
-
-    def times_values(self, along: Tensor) -> Tensor:
-        """Returns the same times ``along`` (row, source, dim), as (row, slot, source)."""
-        found = along.new_zeros(*self._weights[0].shape[:2], along.shape[1])
-        for weights, d_context in zip(self._weights, self._d_contexts, strict=True):
-            values = torch.bmm(d_context.flatten(1, 2), along.transpose(1, 2)).view_as(weights)
-            for place in range(weights.shape[2]):  # a sum over this axis takes torch several times as long
-                found.addcmul_(weights[:, :, place], values[:, :, place])
-        return found
-
-
-def _summed(of_source: list[Tensor], of_dim: list[Tensor]) -> Tensor:
-    """Returns (pair, source, dim) of factors (row, slot, span, source) and (row, slot, span, dim)."""
-    return torch.bmm(torch.cat(of_source, 2).flatten(0, 1).transpose(1, 2), torch.cat(of_dim, 2).flatten(0, 1))
-
-
-def _blocks(forward: FconvForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
-    for rows, descending in rectangles(wanted, _PAIRS):
-        positions, some = descending.flip(1), in_place(rows)
-        yield _Block(
-            rows,
-            positions,
-            cotangents[rows[:, None], positions.clamp(min=0)],
-            mask=take(forward.mask, some),
-            memory=take(forward.memory, some),
-            values=take(forward.values, some),
-            value_scale=take(forward.value_scale, some),
-            encoder=[take(slopes, some, 1) for slopes in forward.encoder],
-            decoder=[_LayerForward(*(take(x, some) for x in vars(layer).values())) for layer in forward.decoder],
-        )
 
 
 class _Affine:

@@ -2,22 +2,19 @@
 
 The derivative of a step multiplies a cotangent by numbers that depend on the row only (its slopes) and by weights. So
 all wanted positions of a row go backward together, each from its own start, and share the slopes.
-
-Wanted positions of a block of rows stand in a rectangle (slot, row): slot 0 is the last wanted position of each row,
-and so on towards its first. Positions from t on are then in the first slots, which is all that step t has to visit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from alignlens.attribution.gradients.contract import Forward, Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.contract import Gradients, Products, SourceGradients
+from alignlens.attribution.gradients.lstm_blocks import Block, Feeding, First, LstmForward, blocks_of
 from alignlens.attribution.gradients.recurrence import (
     Steps,
     attend,
@@ -25,47 +22,10 @@ from alignlens.attribution.gradients.recurrence import (
     cell_forward,
     run_over,
 )
-from alignlens.attribution.gradients.rows import distinct, in_place, rectangles, take
+from alignlens.attribution.gradients.rows import distinct
 from alignlens.models.contract import Attention
 from alignlens.models.lstm import Lstm
 from alignlens.models.recurrent import layers_of
-
-_PAIRS = 1024  # pairs of row and position that go backward together: enough for full speed, few enough for memory
-
-
-@dataclass(frozen=True)
-class LstmForward(Forward):
-    """Adds all factors of a backward pass."""
-
-    lengths: Tensor = field(kw_only=True)  # (row)
-    memory: Tensor = field(kw_only=True)  # (row, source, width): encoder states
-    queries: Tensor = field(kw_only=True)  # (row, target, width): what they are compared with
-    encoder: tuple[Steps, ...] = field(kw_only=True)  # by layer and direction
-    decoder: tuple[Steps, ...] = field(kw_only=True)  # by layer
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Some rows of a forward pass, and their wanted positions."""
-
-    rows: Tensor  # (row)
-    positions: Tensor  # (slot, row), -1 where a row has fewer
-    active: list[int]  # by target position, in how many slots something stands that starts there or later
-    starts: list[Tensor]  # by target position, the pairs that start there, as numbers in the flat rectangle
-    cotangents: Tensor  # (slot * row, dim); arbitrary where nothing is wanted, and dropped at the end
-    join_slopes: Tensor  # (row, target, dim)
-    weights: Tensor  # (row, target, source)
-    keys: Tensor  # (row, source, hidden): what s_t is compared with
-    contributions: Tensor  # (row, source, dim)
-    queries: Tensor  # (row, target, width)
-    lengths: Tensor  # (row)
-    encoder: list[Tensor]  # slopes by layer and direction, (source, 6, row, hidden)
-    decoder: list[Tensor]  # slopes by layer, (target, 6, row, hidden)
-
-    @property
-    def pair_positions(self) -> Tensor:
-        """Returns the positions as (row, slot), 0 where nothing is wanted."""
-        return self.positions.t().clamp(min=0)
 
 
 class LstmGradients(SourceGradients[LstmForward]):
@@ -114,7 +74,7 @@ class LstmGradients(SourceGradients[LstmForward]):
     @torch.no_grad()
     def backward(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[Gradients]:
         """Yields the gradients of all wanted positions of some rows at a time."""
-        for block in self._blocks(forward, cotangents, wanted):
+        for block in blocks_of(self._model, forward, cotangents, wanted):
             first = self._decoder_backward(block)
             vectors = self._encoder_backward(block, self._upper_backward(block, first), first)
             yield Gradients(block.rows, block.positions.t(), vectors.transpose(0, 1))
@@ -131,7 +91,7 @@ class LstmGradients(SourceGradients[LstmForward]):
             return
         clean, number = distinct(along)
         entered = [functional.linear(clean, layer.input) for layer in self._encoder[: self._directions]]
-        for block in self._blocks(forward, cotangents, wanted):
+        for block in blocks_of(self._model, forward, cotangents, wanted):
             first, some = self._decoder_backward(block), number[block.rows]
             d_output = self._upper_backward(block, first)
             values = sum(
@@ -177,34 +137,7 @@ class LstmGradients(SourceGradients[LstmForward]):
             states = model.join(every, context)
         return states, weights, layers
 
-    def _blocks(self, forward: LstmForward, cotangents: Tensor, wanted: Tensor) -> Iterator[_Block]:
-        """Yields blocks of rows with similar numbers of wanted positions."""
-        for rows, positions in rectangles(wanted, _PAIRS):
-            yield self._block(forward, cotangents, rows, positions.t())
-
-    def _block(self, forward: LstmForward, cotangents: Tensor, rows: Tensor, positions: Tensor) -> _Block:
-        """Returns a block with what it needs of the forward pass."""
-        model, flat, last_of_slot = self._model, positions.flatten(), positions.amax(1)
-        count = int(last_of_slot[0]) + 1
-        places, some = torch.arange(count, device=flat.device), in_place(rows)
-        states, memory = take(forward.states, some)[:, :count], take(forward.memory, some)
-        return _Block(
-            rows,
-            positions,
-            active=(last_of_slot >= places[:, None]).sum(1).tolist(),
-            starts=[(flat == place).nonzero()[:, 0] for place in range(count)],
-            cotangents=cotangents[rows, positions.clamp(min=0)].flatten(0, 1),
-            join_slopes=model.slopes(states),
-            weights=take(forward.cross[0].weights, some)[:, 0, :count],
-            keys=model.keys(memory)[0],
-            contributions=model.from_context(memory),
-            queries=take(forward.queries, some)[:, :count],
-            lengths=take(forward.lengths, some),
-            encoder=[steps.slopes(some) for steps in forward.encoder],
-            decoder=[steps.slopes(some, count) for steps in forward.decoder],
-        )
-
-    def _decoder_backward(self, block: _Block) -> _First:
+    def _decoder_backward(self, block: Block) -> First:
         """Returns the cotangents of all that the decoder was given."""
         slots, rows = block.positions.shape
         like = block.cotangents
@@ -212,7 +145,7 @@ class LstmGradients(SourceGradients[LstmForward]):
         d_cell = [like.new_zeros(slots, rows, self._hidden) for _ in self._decoder]
         d_gates = like.new_empty(slots, rows, 4, self._hidden)
         if self._feeding:
-            attention: _Feeding | None = _Feeding(block, self._model.from_context.weight)
+            attention: Feeding | None = Feeding(block, self._model.from_context.weight)
             d_feed = like.new_zeros(slots * rows, self._dim)
         else:
             attention = None
@@ -246,9 +179,9 @@ class LstmGradients(SourceGradients[LstmForward]):
                     torch.mm(flat, self._from_feed, out=d_feed[:pairs])
         if attention is not None:
             d_memory = attention.finish()
-        return _First(d_memory, [d.view(slots, rows, -1) for d in d_hidden], d_cell)
+        return First(d_memory, [d.view(slots, rows, -1) for d in d_hidden], d_cell)
 
-    def _attention_backward(self, block: _Block) -> tuple[Tensor, Tensor]:
+    def _attention_backward(self, block: Block) -> tuple[Tensor, Tensor]:
         """Returns the cotangents of encoder states and of s_t where only the pair's own step has attended."""
         slots, rows = block.positions.shape
         numbers = torch.arange(rows, device=block.rows.device)[:, None]
@@ -264,18 +197,18 @@ class LstmGradients(SourceGradients[LstmForward]):
         d_memory = d_scores[..., None] * block.queries[numbers, block.pair_positions][:, None]
         return d_memory.addcmul_(weights[..., None], d_context[:, None]), d_recurrent
 
-    def _upper_backward(self, block: _Block, first: _First) -> Tensor:
+    def _upper_backward(self, block: Block, first: First) -> Tensor:
         """Returns the cotangents (slot, row, source, width) of what the lowest encoder layer gives to the next."""
         d_output = first.d_memory.permute(2, 0, 1, 3)
         for number in reversed(range(1, len(self._encoder) // self._directions)):
             d_output = self._layer_backward(block, number, d_output, first)
         return d_output
 
-    def _encoder_backward(self, block: _Block, d_output: Tensor, first: _First) -> Tensor:
+    def _encoder_backward(self, block: Block, d_output: Tensor, first: First) -> Tensor:
         """Returns the cotangents of source vectors (slot, row, source, dim); zero at padding."""
         return self._layer_backward(block, 0, d_output, first)
 
-    def _layer_backward(self, block: _Block, number: int, d_output: Tensor, first: _First) -> Tensor:
+    def _layer_backward(self, block: Block, number: int, d_output: Tensor, first: First) -> Tensor:
         """Returns the cotangents of what an encoder layer has read, of those of its output and of last states."""
         slots, rows, length, _ = d_output.shape
         d_gates = d_output.new_empty(slots, rows, 4, self._hidden)
@@ -300,7 +233,7 @@ class LstmGradients(SourceGradients[LstmForward]):
         return d_input.view(slots, rows, length, width)
 
     def _given(
-        self, block: _Block, number: int, direction: int, d_output: Tensor, first: _First
+        self, block: Block, number: int, direction: int, d_output: Tensor, first: First
     ) -> tuple[Tensor, Tensor]:
         """Returns the cotangents of a direction's states (slot, row, source, hidden) and of its last cell.
 
@@ -316,9 +249,7 @@ class LstmGradients(SourceGradients[LstmForward]):
                 d_cell.add_(first.d_cell[heir], alpha=1 / self._directions)
         return d_own, d_cell
 
-    def _encoder_forward(
-        self, block: _Block, d_output: Tensor, first: _First, direction: int, entered: Tensor
-    ) -> Tensor:
+    def _encoder_forward(self, block: Block, d_output: Tensor, first: First, direction: int, entered: Tensor) -> Tensor:
         """Returns (row, slot, source): how outputs change by one direction of the lowest layer.
 
         Each source position changes the gates of its own step by ``entered`` (row, source, 4 * hidden).
@@ -340,43 +271,3 @@ class LstmGradients(SourceGradients[LstmForward]):
             values[..., :count] += found
         values += torch.bmm(d_last_cell.transpose(0, 1), d_cell.permute(1, 2, 0))
         return values.flip(2) if direction else values
-
-
-@dataclass(frozen=True)
-class _First:
-    """The cotangents of what the decoder was given."""
-
-    d_memory: Tensor  # (row, source, slot, width)
-    d_hidden: list[Tensor]  # of first states by layer, (slot, row, hidden)
-    d_cell: list[Tensor]
-
-
-class _Feeding:
-    """Attention of a decoder whose every step depends on what all steps before have attended to.
-
-    Cotangents of encoder states are sums of products over steps: the factors are collected, and multiplied at the end.
-    """
-
-    def __init__(self, block: _Block, from_context: Tensor) -> None:
-        slots, rows = block.positions.shape
-        steps, source = block.weights.shape[1:]
-        self._block, self._from_context = block, from_context
-        self._d_scores = block.weights.new_zeros(rows, steps, source, slots)
-        self._d_contexts = block.weights.new_zeros(rows, steps, slots, from_context.shape[1])
-
-    def step(self, step: int, d_attended: Tensor) -> Tensor:
-        """Returns the cotangent of s_t (active, row, hidden) of that of the attention output (active, row, dim)."""
-        active, weights = len(d_attended), self._block.weights[:, step, :, None]
-        d_weights = torch.bmm(self._block.contributions, d_attended.permute(1, 2, 0))
-        d_scores = d_weights.sub_(torch.bmm(weights.transpose(1, 2), d_weights)).mul_(weights)
-        self._d_scores[:, step, :, :active] = d_scores
-        self._d_contexts[:, step, :active] = (d_attended @ self._from_context).transpose(0, 1)
-        return torch.bmm(d_scores.transpose(1, 2), self._block.keys).transpose(0, 1)
-
-    def finish(self) -> Tensor:
-        """Returns the cotangents of the encoder states (row, source, slot, width)."""
-        rows, steps, source, slots = self._d_scores.shape
-        d_memory = torch.bmm(self._d_scores.view(rows, steps, -1).transpose(1, 2), self._block.queries)
-        by_source = d_memory.view(rows, source, -1)
-        by_source.baddbmm_(self._block.weights.transpose(1, 2), self._d_contexts.view(rows, steps, -1))
-        return by_source.view(rows, source, slots, -1)

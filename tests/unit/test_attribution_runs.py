@@ -36,6 +36,14 @@ def test_shards_give_the_very_numbers_of_one_run() -> None:
             assert all(np.array_equal(matrix, whole[number][name]) for name, matrix in found.items())
 
 
+def test_progress_does_not_wait_for_the_end_of_a_portion() -> None:
+    heard: list[int] = []
+    methods = parse_all(["ding_grad", "ding_smoothgrad,n=2", "ding_smoothgrad,n=3,seed=2"])
+    scores(model_of("transformer"), methods, sentences=70, advance=heard.append)
+    assert sum(heard) == 70
+    assert max(heard) < 10  # three sweeps of two portions: steps of a few sentences
+
+
 def test_the_number_of_threads_changes_no_link() -> None:
     model, methods = model_of("transformer"), parse_all(["ding_grad", "ding_smoothgrad,n=5"])
     one = scores(model, methods)

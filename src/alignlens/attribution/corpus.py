@@ -95,16 +95,19 @@ def attribute(
 
     jobs = _jobs(source_store, target_store, sweeps, tokens, shard)
     collected: dict[int, Matrices] = {}
+    swept = 0  # sentences, once for each sweep
     with side_by_side(workers if next(model.parameters()).device.type == "cpu" else 1, stopped) as run:
         for job, scored, counted in run(work, jobs):
             statistics.add(counted)
             for number, matrices in scored.items():
                 collected.setdefault(number, {}).update(matrices)
+            if advance is not None:
+                # A portion of long sentences may take minutes: a sentence counts in parts, by its sweeps.
+                advance((swept + len(job.numbers)) // len(sweeps) - swept // len(sweeps))
+            swept += len(job.numbers)
             if job.ends_portion:
                 statistics.sentences += len(collected)
                 yield from sorted(collected.items())
-                if advance is not None:
-                    advance(len(collected))
                 collected = {}
 
 

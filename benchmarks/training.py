@@ -44,7 +44,7 @@ from alignlens.workflow.costs.arithmetic import passes
 
 SMALL = TransformerSettings(dim=256, ffn=1024, heads=4, encoder_layers=3, decoder_layers=3)
 SIZES = {"small": (SMALL, 8000), "demo": (replace(SMALL, dim=64, ffn=256, encoder_layers=2, decoder_layers=2), 800)}
-#: Those of ``ding2019_lstm`` and ``ding2019_fconv`` (config/models.yaml), at the width of the size.
+#: The presets of Ding et al. (2019) in config/models.yaml, at the width of the size.
 OTHERS = {
     "lstm": lambda dim: LstmSettings(dim=dim, hidden=dim),
     "fconv": lambda dim: FconvSettings(dim=dim, hidden=dim),

@@ -71,5 +71,19 @@ def test_compiled_products_are_those_of_torch(
     close(compiled.gather(sign, *given, reach), expected)
 
 
+@pytest.mark.parametrize("reach", list(Reach))
+@pytest.mark.parametrize("outputs", [5, 64])
+def test_compiled_sums_are_those_of_torch(processor: None, outputs: int, reach: Reach) -> None:
+    compiled, plain = both("linear", outputs, added=True)
+    relevance, kept = torch.zeros(POSITIONS, ROWS, STEPS, outputs), torch.rand(POSITIONS, ROWS, outputs)
+    for place in range(POSITIONS):
+        steps = relevance[place, :, reach.steps(place, STEPS)]
+        steps.copy_(torch.rand(steps.shape))
+    for ours, expected in zip(
+        compiled.sums(relevance, kept, reach), plain.sums(relevance.double(), kept.double(), reach), strict=True
+    ):
+        close(ours, expected)
+
+
 def test_odd_widths_stay_with_torch() -> None:
     assert LinearParts(torch.randn(2, 1, 10), torch.randn(4, 10), None).library is None

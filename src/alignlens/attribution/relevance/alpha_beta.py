@@ -85,7 +85,7 @@ class AlphaBeta(Rules):
             scales.append((sign, share / below))
             kept = kept + share * total / below
         # Of each output, what of its relevance is handed on; and all of it.
-        arrived, passed = (relevance @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
+        arrived, passed = parts.sums(relevance, kept, reach)
         factor = self.handed_on(kind, arrived, passed)
         return sum_of(parts.gather(sign, relevance, scale, factor, reach) for sign, scale in scales)
 

@@ -43,6 +43,19 @@ class Parts(ABC):
         self.compiled_totals(self.library, sign, sums)
         return sums if sign > 0 else sums.neg_()
 
+    def sums(self, relevance: Tensor, kept: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
+        """Returns (position, row, step): sums over outputs of relevance, and of it times ``kept``.
+
+        They are (position, row, step, output), with zeros beyond ``reach``, and (position, row, output).
+        """
+        if self.library is None:
+            arrived, passed = (relevance @ torch.stack((torch.ones_like(kept), kept), -1)).unbind(-1)
+            return arrived, passed
+        arrived, passed = relevance.new_empty(2, *relevance.shape[:3])
+        sizes = *relevance.shape[:3], _REACH[reach], relevance.shape[3]
+        _call(self.library.sums, sizes, (relevance.contiguous(), kept.contiguous(), arrived, passed))
+        return arrived, passed
+
     def gather(self, sign: int, relevance: Tensor, scale: Tensor, factor: Tensor, reach: Reach) -> Tensor:
         """Returns (position, row, step, input): the sum over outputs of z of one sign times what stands there.
 

@@ -85,6 +85,30 @@ INLINE float *begin(long place, long rows, long steps, long reach, long outputs,
     return to + first * inputs;
 }
 
+/* arrived[place][step] = sum over j of relevance[place][step][j], and passed the same of relevance times kept[place][j];
+   zeros for the steps that the place cannot matter to. */
+void sums(long positions, long rows, long steps, long reach, long outputs, const float *relevance, const float *kept,
+          float *arrived, float *passed) {
+    memset(arrived, 0, positions * rows * steps * sizeof(float));
+    memset(passed, 0, positions * rows * steps * sizeof(float));
+    for (long place = 0; place < positions * rows; place++, kept += outputs) {
+        long first = reach ? place / rows : 0, last = reach == 2 ? first + 1 : steps;
+        for (long step = first; step < last; step++) {
+            const float *r = relevance + (place * steps + step) * outputs;
+            lane all = {0}, some = {0};
+            long j = 0;
+            for (; j + LANES <= outputs; j += LANES) {
+                lane now = load(r + j, 0);
+                all += now, some += now * load(kept + j, 0);
+            }
+            float rest = 0, rest_passed = 0;
+            for (; j < outputs; j++) rest += r[j], rest_passed += r[j] * kept[j];
+            arrived[place * steps + step] = total(all) + rest;
+            passed[place * steps + step] = total(some) + rest_passed;
+        }
+    }
+}
+
 /* z of a linear layer is bias[j] + x[i] weight[j][i]. totals[position][row][j] = sum over i of its positive part. */
 void linear_totals(long count, long outputs, long inputs, const float *weight, const float *bias, const float *x,
                    float *totals) {

@@ -101,10 +101,10 @@ def attribute(
             statistics.add(counted)
             for number, matrices in scored.items():
                 collected.setdefault(number, {}).update(matrices)
-            if advance is not None:
-                # A portion of long sentences may take minutes: a sentence counts in parts, by its sweeps.
-                advance((swept + len(job.numbers)) // len(sweeps) - swept // len(sweeps))
-            swept += len(job.numbers)
+            # A portion of long sentences may take minutes: a sentence counts in parts, by its sweeps.
+            before, swept = swept, swept + len(job.numbers)
+            if advance is not None and (done := swept // len(sweeps) - before // len(sweeps)):
+                advance(done)
             if job.ends_portion:
                 statistics.sentences += len(collected)
                 yield from sorted(collected.items())

@@ -52,7 +52,10 @@ ORACLES = {
     "lstm": relevance_oracle_recurrent.lstm,
     "fconv": relevance_oracle_recurrent.fconv,
 }
-METHODS = ("ding_grad", "lrp", "lrp,alpha=0.5", "lrp,bias=printed", "lrp,attention=constant", "lrp_epsilon")
+METHODS = (
+    *("ding_grad", "li_grad", "lrp", "lrp,alpha=0.5", "lrp,bias=printed"),
+    *("lrp,attention=constant", "lrp_epsilon"),
+)
 Text = tuple[list[list[int]], list[list[int]]]
 
 
